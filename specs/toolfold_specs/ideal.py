@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from .driver import Answer, Driver, Operation, Setup
-from .oracle import Oracle, refusal
+from .oracle import oracle_of, refusal
 
 
 class IdealDriver(Driver):
@@ -12,14 +12,14 @@ class IdealDriver(Driver):
     def __init__(self, other: Driver) -> None:
         self.capabilities = other.capabilities
         self.given = other.given
-        self._oracle = Oracle(Setup())
+        self._oracle = oracle_of(Setup())
         self._world = self._oracle.initial
 
     def configure(self, setup: Setup) -> Answer:
         """Install a system or refuse it."""
         if (refused := refusal(setup)) is not None:
             return Answer(error=refused.error)
-        self._oracle = Oracle(setup)
+        self._oracle = oracle_of(setup)
         self._world = self._oracle.initial
         return Answer()
 

@@ -10,11 +10,11 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Mapping
-from functools import cached_property
+from functools import cached_property, lru_cache
 from itertools import combinations
 from typing import Any
 
-from attrs import evolve, frozen
+from attrs import evolve, field, frozen
 
 from . import reference
 from .driver import Answer, Group, Operation, Setup, Tool
@@ -25,6 +25,9 @@ NEXT = "next"
 
 SEGMENT = re.compile(r"[A-Za-z0-9_-]{1,64}")
 LONGEST_NAME = 128  # characters
+
+ORACLES, STEPS = 512, 256
+"""How many setups have an oracle that is kept, and how many transitions each of these keeps the answers to."""
 
 
 @frozen
@@ -118,6 +121,9 @@ class Oracle:
     """The expected answers for one legal setup."""
 
     setup: Setup
+    _steps: dict[tuple[World, str, tuple[str, ...], tuple[str, ...], bool], tuple[World, Answer]] = field(
+        factory=dict[Any, Any], init=False, eq=False, repr=False
+    )
 
     @cached_property
     def initial(self) -> World:
@@ -256,6 +262,16 @@ class Oracle:
         deactivate: tuple[str, ...],
         force: bool = False,
     ) -> tuple[World, Answer]:
+        asked = (world, session, activate, deactivate, force)
+        if (known := self._steps.get(asked)) is None:
+            known = self._stepped(*asked)
+            if len(self._steps) < STEPS:
+                self._steps[asked] = known
+        return known
+
+    def _stepped(
+        self, world: World, session: str, activate: tuple[str, ...], deactivate: tuple[str, ...], force: bool
+    ) -> tuple[World, Answer]:
         session_state = world.state_of(session)
         outcome = self.after(session_state, activate, deactivate)
         if isinstance(outcome, str):
@@ -317,7 +333,7 @@ class Oracle:
     def following(self, operation: Operation) -> Oracle:
         """Return the oracle after an operation, which is another one if the operation changes the setup."""
         setup: Setup | None = operation.arguments.get("setup") if operation.verb in ("register", "restore") else None
-        return self if setup is None else Oracle(setup)
+        return self if setup is None else oracle_of(setup)
 
     def _restore(self, world: World, session: str, there: Oracle) -> tuple[World, Answer]:
         """Return the world with only this session, in the system of `there` (SPEC PER-1, PER-2)."""
@@ -418,3 +434,14 @@ def _fits(schema: Mapping[str, Any] | None, arguments: Mapping[str, Any]) -> boo
     import jsonschema_rs  # only setups with schemas need it
 
     return jsonschema_rs.validator_for(dict(schema)).is_valid(dict(arguments))
+
+
+def oracle_of(setup: Setup) -> Oracle:
+    """Return the oracle of a setup: the one that there is, which knows what it was asked before, or another."""
+    try:
+        return _kept(setup)
+    except TypeError:  # a tool's schema has no hash
+        return Oracle(setup)
+
+
+_kept = lru_cache(maxsize=ORACLES)(Oracle)

@@ -17,7 +17,7 @@ from .attribution import NAMED, OUTCOMES, REFUSAL, Judgement, Mismatch, Part, ob
 from .clauses import find_clause
 from .driver import Answer, Driver, Operation, Setup, TargetFailed
 from .drivers.messages import checked
-from .oracle import NEXT, Oracle, SessionState, World, refusal
+from .oracle import NEXT, SessionState, World, oracle_of, refusal
 from .report import Violation
 from .roots import simpler
 from .shrinking import minimal
@@ -127,7 +127,7 @@ class TestRun:
 
     def inherits(self, setup: Setup) -> bool:
         """Report that a new session begins with the state of another, if it does: then nothing else can be judged."""
-        oracle, read = Oracle(setup), Operation("snapshot")
+        oracle, read = oracle_of(setup), Operation("snapshot")
         got, right = self.driver.perform(read), oracle.active(oracle.initial.new)
         if got.active in (None, right):
             return False
@@ -248,7 +248,7 @@ class Case:
         self.setup = setup
         self.wrong: set[str] = set()
         """The clauses that its answers so far have shown to be violated."""
-        self.oracle = Oracle(setup)
+        self.oracle = oracle_of(setup)
         self.world: World = self.oracle.initial
         self.history: list[Operation] = []
         self.over = False

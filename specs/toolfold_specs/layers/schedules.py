@@ -15,7 +15,7 @@ from attrs import evolve
 from ..attribution import CAUSE
 from ..checks import Check
 from ..driver import AT_RUN_TIME, IN_A_STORE, Answer, Operation, Setup
-from ..oracle import Oracle, World, as_setup
+from ..oracle import Oracle, World, as_setup, oracle_of
 from ..overlap import Hook, Over, Overlap, agrees
 from ..runs import TestRun
 from ..systems import distinct_systems
@@ -96,7 +96,7 @@ def _pairs(oracle: Oracle, world: World, whole: bool) -> Iterator[tuple[Operatio
 def _two_at_once(test_run: TestRun) -> None:
     for number, setup in enumerate(_systems(test_run), 1):
         test_run.progress(f"system {number}, {len(setup.groups)} groups")
-        oracle = Oracle(setup)
+        oracle = oracle_of(setup)
         whole = test_run.deep or len(oracle.paths) < _largest(test_run)
         orders = cycle(((oldest, newest),) if whole else ((oldest,), (newest,)))
         for world, route in routes(oracle):
@@ -113,7 +113,7 @@ def _schedule(
     order: Callable[[Sequence[Hook]], Hook],
 ) -> None:
     """Run two overlapping transitions."""
-    oracle = Oracle(setup)
+    oracle = oracle_of(setup)
     world = oracle.initial
     for operation in route:
         world, _ = oracle.apply(world, operation)
@@ -158,7 +158,7 @@ def _reads(test_run: TestRun) -> None:
     shows the two apart: it changes nothing, so only the second case still shows another state.
     """
     setup = test_run.driver.given or hooked("a", "b", "b.c", exclusions=[("a", "b")])
-    oracle = Oracle(setup)
+    oracle = oracle_of(setup)
     for world, route in routes(oracle):
         for step in changes(oracle):
             for hook in hooks_of(oracle, world, step):
@@ -200,7 +200,7 @@ def _read_during(
 
 def _notifications(test_run: TestRun) -> None:
     setup = test_run.driver.given or as_setup(next(distinct_systems(1)), hooks=HOOKS)
-    oracle = Oracle(setup)
+    oracle = oracle_of(setup)
     for world, route in routes(oracle):
         for step in changes(oracle):
             if not (hooks := hooks_of(oracle, world, step)):
@@ -241,7 +241,7 @@ def _rolled_back(test_run: TestRun, clause: str, undo: Callable[[Overlap, int, H
     """Block a transition in each of its hooks, start another, and make the first fail."""
     for rollback in ((), ("on_rollback",)):
         setup = hooked("a", "a.b", "c", exclusions=[("a", "c")], hooks=(*HOOKS, *rollback))
-        for route, pair, hook in _chosen(test_run, _blocked_pairs(Oracle(setup))):
+        for route, pair, hook in _chosen(test_run, _blocked_pairs(oracle_of(setup))):
             _roll_back(begun(test_run, setup, route, [hook]), clause, undo, pair, hook)
 
 
