@@ -17,17 +17,24 @@ from typing import Any
 COUNTED = "TOOLFOLD_COUNT_KILLS"
 """Set if pytest is to go on after a failure, in spite of mutmut; `plugin.py` then passes over the rest of the file."""
 KILLED = Path("kills.txt")
+UNCOLLECTED = Path("uncollected.txt")
+"""Has the files that a mutant kept pytest from importing, as `KILLED` has those that a test failed in."""
+
+
+def is_under_test() -> bool:
+    """Return whether a mutant is under test, and not the code as it is."""
+    return os.environ.get("MUTANT_UNDER_TEST", "").startswith("toolfold.")
 
 
 def is_counted() -> bool:
     """Return whether a mutant is under test whose kills are written."""
-    return COUNTED in os.environ and os.environ.get("MUTANT_UNDER_TEST", "").startswith("toolfold.")
+    return COUNTED in os.environ and is_under_test()
 
 
-def write_kill(file: str) -> None:
+def write_kill(file: str, notes: Path = KILLED) -> None:
     """Note that a test of a file failed, in a line of its own: processes append at once."""
     line = f"{os.environ['MUTANT_UNDER_TEST']} {file}\n"
-    with KILLED.open("a", encoding="utf-8") as kills:
+    with notes.open("a", encoding="utf-8") as kills:
         kills.write(line)
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, Phase, settings
 
-from tests.mutation.kills import is_counted, write_kill
+from tests.mutation.kills import UNCOLLECTED, is_counted, is_under_test, write_kill
 
 STATS = Path("mutmut-stats.json")
 """What mutmut measured before it changed anything."""
@@ -48,6 +48,12 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed and is_counted() and file not in _failed:
         _failed.add(file)
         write_kill(file)
+
+
+def pytest_collectreport(report: pytest.CollectReport) -> None:
+    """Note that a file could not be imported, which mutmut does not tell from other crashes of its worker."""
+    if report.failed and is_under_test():
+        write_kill(report.nodeid, UNCOLLECTED)
 
 
 def pytest_runtest_protocol(item: pytest.Item) -> bool | None:

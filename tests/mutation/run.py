@@ -28,7 +28,7 @@ from time import monotonic
 
 from attrs import evolve, field, frozen
 
-from tests.mutation.kills import COUNTED, KILLED, kill_table, read_kills
+from tests.mutation.kills import COUNTED, KILLED, UNCOLLECTED, kill_table, read_kills
 
 ROOT = Path(__file__).parent.parent.parent
 EXPLAINED = Path(__file__).with_name("equivalent.toml")
@@ -184,9 +184,10 @@ PYTEST = {
     "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
     "PYTEST_PLUGINS": "anyio.pytest_plugin,xdist.plugin,tests.mutation.plugin",
 }
-VERDICTS = {1: "killed", 0: "survived", 33: "no tests", -24: "out of time", 255: "not imported"}
-"""The exit statuses of mutmut's workers. Where a mutant keeps tests from being imported, pytest does not find those
-that it was to run, and the worker crashes (255), which mutmut takes for a time-out."""
+VERDICTS = {1: "killed", 0: "survived", 33: "no tests", -24: "out of time"}
+"""The exit statuses of mutmut's workers; of any other there is an error to be said, which is no kill. Where a mutant
+keeps tests from being imported, pytest does not find those that it was to run, and the worker crashes; see
+`UNCOLLECTED`."""
 FOUND_OUT = {"killed", "not imported"}
 
 
@@ -298,13 +299,16 @@ def verdicts(folder: Path, room: Room) -> dict[str, str]:
     found: dict[str, int | None] = {}
     for module in room.modules:
         found |= statuses(folder, module)
-    found = {name: status for name, status in found.items() if status is not None}
-    if lost := {name: status for name, status in found.items() if status not in VERDICTS}:
-        raise CouldNotRun(f"no verdict on {lost}")
-    killed = read_kills(folder / "mutants" / KILLED)
-    return {
-        name: "killed" if name in killed else VERDICTS[status] for name, status in found.items() if status is not None
-    }
+    killed, uncollected = (read_kills(folder / "mutants" / notes) for notes in (KILLED, UNCOLLECTED))
+
+    def verdict(name: str, status: int) -> str:
+        if name in killed:
+            return "killed"
+        if status not in VERDICTS and name in uncollected:
+            return "not imported"
+        return VERDICTS.get(status, f"error, status {status}")
+
+    return {name: verdict(name, status) for name, status in found.items() if status is not None}
 
 
 def mutant(name: str, shown: str) -> Mutant:
