@@ -22,7 +22,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Self
+from typing import Any, Self, cast
 
 import anyio
 import anyio.lowlevel
@@ -55,6 +55,8 @@ HUGE = 256 * 1024
 LARGE = 64 * 1024
 """Lines longer than this, in bytes, are parsed without a validation of what is in their results."""
 BROKEN = "The server's answer is no message of the protocol; its operator should look at the server."
+_DECODER = json.JSONDecoder()
+_SPACE = re.compile(r"\s*")
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 ROOM = 4096
 """How many bytes there is room for in a pipe that has any, a page; so a write of these does not wait."""
@@ -136,7 +138,7 @@ class Lines(Messages):
         self._receive = receive
         self._write = write
         self._limit = limit
-        self._items = deque[bytes | Exception]()
+        self._items = deque[bytes | Item]()
         self._line = bytearray()
         self._ended = False
 
@@ -153,8 +155,17 @@ class Lines(Messages):
         if not isinstance(item, bytes):
             return item
         if len(item) <= HUGE:
-            return self._parse(item)
-        return await anyio.to_thread.run_sync(self._parse, item)  # nothing else runs on the loop so long
+            first, *others = self._parse_all(item)
+        else:
+            first, *others = await anyio.to_thread.run_sync(self._parse_all, item)  # which would hold the loop up
+        self._items.extendleft(reversed(others))
+        return first
+
+    def _parse_all(self, line: bytes) -> list[Item]:
+        """Return the message in a line, or those in a line of a server that has several."""
+        item = self._parse(line)
+        parts = messages_in(line) if self._parse is answered and is_broken(item) else []
+        return [self._parse(part) for part in parts] or [item]
 
     def _take(self, data: bytes) -> None:
         """Take what has come; at the end, the last line need not end."""
@@ -199,10 +210,34 @@ def answered(line: bytes) -> Item:
     item = parsed(line)
     if isinstance(item, SessionMessage) and b'"method"' in line and (b'"result"' in line or b'"error"' in line):
         with suppress(ValueError):
-            data = from_json(line)
+            data = table(from_json(line)) or {}
             if data.get("method") is not None and (data.get("result") is not None or data.get("error") is not None):
                 return _broken(line.decode(), ValueError("it asks and answers at once"))
     return item
+
+
+def messages_in(line: bytes) -> list[bytes]:
+    """Return the messages in a line that has several, or a list of them, and what comes after them; else none."""
+    text = line.decode(errors="replace")
+    found, rest, at = list[Any](), list[bytes](), 0
+    try:
+        while at < len(text):
+            value, at = _DECODER.raw_decode(text, at)
+            found += cast("list[Any]", value) if isinstance(value, list) else [value]
+            at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
+    except (ValueError, RecursionError):
+        rest = [text[at:].encode()]
+    several = len(found) + len(rest) > 1 or line.startswith(b"[")
+    if not several or not all("jsonrpc" in (table(one) or {}) for one in found):
+        return []
+    return [*(json.dumps(one).encode() for one in found), *rest] if found else []
+
+
+def is_broken(item: Item) -> bool:
+    """Return whether something stands in the place of what is no message."""
+    if isinstance(item, SessionMessage):
+        return isinstance(item.message, JSONRPCError) and item.message.error.message == BROKEN
+    return isinstance(item, BrokenLine)
 
 
 def misread(error: ValidationError) -> Item:

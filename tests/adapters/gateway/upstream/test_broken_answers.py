@@ -93,7 +93,6 @@ NAMED: Mapping[str, Callable[[int], str]] = {
     "an id that is a fraction": lambda one: f'{{"jsonrpc": "2.0", "id": {one}.0, "result": {{}}}}',
     "an id in a list": lambda one: f'{{"jsonrpc": "2.0", "id": [{one}], "result": {{}}}}',
     "a large one with an id in a list": lambda one: f'{{"id": [{one}], "result": {{"a": "{"x" * 100_000}"}}}}',
-    "answers in a list": lambda one: f'[{{"jsonrpc": "2.0", "id": {one}, "result": {{}}}}]',
     "a request at once": lambda one: f'{{"jsonrpc": "2.0", "id": {one}, "method": "tools/call", "result": {{}}}}',
     "an error and a request": lambda one: f'{{"jsonrpc": "2.0", "method": "ping", "error": {{}}, "id": {one}}}',
     "a broken one, and a request": lambda one: (
@@ -325,6 +324,37 @@ async def test_json_is_no_log_because_the_call_that_it_may_have_answered_was_can
     assert await _stays(requests)
     _came(requests, OTHER_JSON[kind](96))
     assert not await _stays(requests)
+
+
+def _message(identity: int, text: str = "") -> str:
+    return f'{{"jsonrpc": "2.0", "id": {identity}, "result": {{"text": "{text}"}}}}'
+
+
+PROGRESS = '{"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progressToken": [1], "progress": 1}}'
+ON_ONE_LINE: Mapping[str, tuple[Callable[[int, int], str], list[Any]]] = {
+    "one after the other": (lambda a, b: _message(a) + _message(b), [{"text": ""}] * 2),
+    "with a space": (lambda a, b: f"{_message(b)}  {_message(a)}", [{"text": ""}] * 2),
+    "with a carriage return": (lambda a, b: f"{_message(a)}\r{_message(b)}", [{"text": ""}] * 2),
+    "in a list": (lambda a, b: f"[{_message(a)}, {_message(b)}]", [{"text": ""}] * 2),
+    "with a notification": (lambda a, b: f"[{PROGRESS}, {_message(a)}]\n[{_message(b)}]", [{"text": ""}] * 2),
+    "the second one cut": (lambda a, b: f"{_message(a)}{_message(b)[:-4]}", [{"text": ""}, BROKEN]),
+    "the second one broken": (lambda a, b: f'{_message(a)}{{"jsonrpc": "2.0", "id": {b}, }}', [{"text": ""}, BROKEN]),
+    "then text": (lambda a, b: f"{_message(a)} and so on\n{_message(b)}", [{"text": ""}] * 2),
+    "large": (lambda a, b: f"{_message(a, 'x' * 100_000)}{_message(b)}", [{"text": "x" * 100_000}, {"text": ""}]),
+}
+
+
+@pytest.mark.spec("GWY-3")
+@pytest.mark.parametrize("kind", ON_ONE_LINE)
+async def test_each_of_the_answers_on_one_line_is_that_of_its_request(kind: str) -> None:
+    line, expected = ON_ONE_LINE[kind]
+    server, outcomes = Scripted(), [list[Any](), list[Any]()]
+    async with server.connected() as wire, anyio.create_task_group() as tasks:
+        for number, outcome in enumerate(outcomes):
+            tasks.start_soon(_outcome, wire, f"call {number}", outcome)
+            await anyio.wait_all_tasks_blocked()
+        await server.say(line(server.ids["call 0"], server.ids["call 1"]))
+    assert [outcome[0] for outcome in outcomes] == expected
 
 
 TEXTS = ["Error: no such board", "Traceback (most recent call last):", "[INFO] working", "50", "50 %", "<html></html>"]
