@@ -14,6 +14,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from functools import lru_cache
 from html.entities import html5
+from itertools import chain
 
 from attrs import frozen
 
@@ -73,7 +74,8 @@ def layers(text: str) -> Iterator[Layer]:
         yield _compared(layer)
         if depth == DEPTH:
             continue
-        for one in [*_unescaped(layer), *_decoded(layer)]:
+        escaped = [layer] if depth else [layer, only(layer, _prints)]  # a line may have been broken within an escape
+        for one in [*chain(*map(_unescaped, escaped)), *_decoded(layer)]:
             if one.text not in seen:
                 seen.add(one.text)
                 left.append((one, depth + 1))

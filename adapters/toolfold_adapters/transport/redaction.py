@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from urllib.parse import unquote, urlsplit
 
 from attrs import frozen
@@ -52,6 +53,7 @@ _IDENTIFIES = re.compile(
 LONGEST_NAME = 32
 _CREDENTIALS = re.compile(r"://[^/\s@]+@")
 _PAIR = re.compile(r"""(?<![^\s=;&?,:"'{])([^\s=;&?,:"'{]+)["']?\s*(?:=|:(?=\s*["']))\s*("[^"]*"|'[^']*'|[^\s;&,]+)""")
+_WORDS = re.compile(r"-{0,2}(?:[A-Z]?[a-z]+[_.-]?){1,4}|[A-Z]+(?:_[A-Z]+)*")
 DEEPEST = 4
 """How far into the value of a setting that is made of settings, too, it is looked."""
 _PLACE = re.compile(r"[A-Za-z][\w+.-]*://|(?:~|\.{1,2})?/[\w.-]+(?:/|$)|[A-Za-z]:[\\/]")
@@ -214,7 +216,7 @@ def sought_in(secrets: frozenset[str], values: frozenset[str]) -> Sought:
     wholes = {form for part in parts for form in _forms(part)}
     runs: dict[int, set[str]] = {}
     for secret in hidden:
-        if _PLACE.match(secret) or any(_pairs(secret)):
+        if _PLACE.match(secret) or _is_setting(secret):
             continue  # what they have inside is looked for on its own
         for form in _forms(secret):
             letters = "".join(filter(str.isalnum, form))
@@ -223,6 +225,11 @@ def sought_in(secrets: frozenset[str], values: frozenset[str]) -> Sought:
                     letters[at : at + length] for at in range(len(letters) - length + 1)
                 )
     return Sought(parts, wholes, {length: frozenset(ones) for length, ones in runs.items()})
+
+
+def _is_setting(value: str) -> bool:
+    """Return whether a value is made of settings, by the name of the first one: a token may have such a sign, too."""
+    return any(_WORDS.fullmatch(name) for name, _ in islice(_pairs(value), 1))
 
 
 def _fewest(letters: str) -> int:

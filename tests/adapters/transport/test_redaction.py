@@ -178,6 +178,9 @@ def test_a_reason_is_read_as_it_is(said: str) -> None:
         ("Bearer s3cret-token", "the bearer sent another", "the bearer sent another"),
         ("a server with the key s3cret-k3y", "the server has no s3cret-k3y", "the server has no …"),
         ('{"password": "hunter22"}', "HUNTER22 is wrong", "… is wrong"),
+        ("qcbn.r3yBdGBL+EPH!1qhT6=1+q~t", "sent q-c-b-n-.-r-3-y-B-d-G-B-L-+-E-P-H-!-1-q-h-T", "sent …"),
+        ("HmEFFez.Eq~S_VhyD2=8yfRfkJSp", "cut: HmEFFez.Eq~S_VhyD2=8yfRfkJS", "cut: …"),
+        ("tok-8f3Kd92Lm0", "it is \\x74\\x6f\\x6b\\x2d\\x3\n8\\x66\\x33\\x4b\\x64\\x39\\x32\\x4c\\x6d\\x30", "it is …"),
         ("Zm9vYmFyYmF6cXV4=", "sent Zm9vYmFyYmF6cXV", "sent …"),
     ],
 )
