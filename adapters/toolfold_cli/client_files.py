@@ -32,6 +32,8 @@ from toolfold_adapters.gateway.stored import patiently, write_whole
 from toolfold_adapters.hosts import Host, Scope, files_of, host_of
 
 NAME = "toolfold"
+COMMANDS = frozenset({"connect", "serve"})
+"""What the entry of a client has Toolfold do: `connect`, or `serve` where an earlier version wrote it."""
 """What a client's entry for Toolfold is called, where it is that of the user; those of a folder name it too."""
 _LETTERS = 16
 """How much of a folder's name is in that of an entry: names of tools begin with it, and clients cut long ones."""
@@ -153,7 +155,7 @@ class Section:
         """The name of the entry that starts Toolfold, if there is one."""
         served = str(self.file.served)
         programs = {name: program_of(entry) for name, entry in self.servers.items()}
-        return next((name for name, words in programs.items() if "serve" in words and words[-1] == served), None)
+        return next((name for name, words in programs.items() if COMMANDS & {*words} and words[-1] == served), None)
 
     @property
     def others(self) -> dict[str, Any]:

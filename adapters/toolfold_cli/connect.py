@@ -25,6 +25,7 @@ from .options import examples, traceback_option
 @click.option("--profile", metavar="NAME", help="The profile to serve, of FILE.")
 @click.option("--groups", metavar="GROUPS", help="Groups of FILE to open first, or servers, by commas.")
 @click.option("--agent", metavar="NAME", help="Whose tools these are, for toolfold status.")
+@click.option("--no-usage", is_flag=True, help="Record nothing of what is used of FILE.")
 @click.option(
     "--header",
     "headers",
@@ -41,6 +42,7 @@ def connect_command(
     profile: str | None,
     groups: str | None,
     agent: str | None,
+    no_usage: bool,
     headers: tuple[str, ...],
 ) -> None:
     """Connect a client that starts commands, over stdio, to the runtime, or to the MCP server at a URL.
@@ -54,9 +56,10 @@ def connect_command(
             raise click.UsageError(
                 f"--header is for a URL; {target!r} is none, such as http://127.0.0.1:8000/mcp.", ctx
             )
-        be_relay({"target": target, "profile": profile, "groups": groups, "agent": agent})
+        usage = "" if no_usage else None
+        be_relay({"target": target, "profile": profile, "groups": groups, "agent": agent, "usage": usage})
         return
-    if given := next((name for name, value in _of_file(profile, groups, agent) if value is not None), None):
+    if given := next((name for name, value in _of_file(profile, groups, agent, no_usage) if value), None):
         raise click.UsageError(f"--{given} is for a file; the server at a URL is selected there.", ctx)
     parsed = {name: value for name, _, value in (header.partition("=") for header in headers)}
     if not all(parsed) or any("=" not in header for header in headers):
@@ -68,8 +71,10 @@ def connect_command(
     shutdown.exit_if_signalled()
 
 
-def _of_file(profile: str | None, groups: str | None, agent: str | None) -> tuple[tuple[str, str | None], ...]:
-    return ("profile", profile), ("groups", groups), ("agent", agent)
+def _of_file(
+    profile: str | None, groups: str | None, agent: str | None, no_usage: bool
+) -> tuple[tuple[str, object], ...]:
+    return ("profile", profile), ("groups", groups), ("agent", agent), ("no-usage", no_usage)
 
 
 async def _connect(url: str, headers: dict[str, str]) -> None:

@@ -15,7 +15,7 @@ import click
 from attrs import define
 
 from toolfold import ConfigError, ToolfoldError
-from toolfold_adapters.observe.stored_usage import usage_file, usage_url
+from toolfold_adapters.observe.stored_usage import usage_file
 from toolfold_adapters.tokens import approximate, plural
 
 from .costs import costs_of_servers, known_definitions, measured_definitions
@@ -76,7 +76,7 @@ def init_command(configs: tuple[Path, ...], yes: bool, dry_run: bool, measure: b
             raise Failed("No configuration of an MCP client was found; name one with --config.")
         places = {one.place for one in files}
         beside = [one for one in (*known, *of_other_projects(known)) if one.place not in places]
-        command = (*_program(), "serve", "--usage", usage_url())
+        command = (*_program(), "connect")
         plan = plan_undo(files) if undo else plan_change(files, beside, command)
     total = _Total()
     failed = [_show(file, found, total, undo=undo, measure=measure) for file, found in plan.sections].count(False)
@@ -147,7 +147,7 @@ def _show_savings(moved: Moved, measure: bool, total: _Total) -> None:
     from toolfold_adapters.names import server_name
 
     if not moved.servers:
-        _show_staying(moved)
+        _show_unmoved(moved)
         return
     config = _configuration(moved)
     definitions: Mapping[str, Definitions] = {}
@@ -217,12 +217,13 @@ class _Total:
             show("Add --measure to ask the others, which starts them.")
 
 
-def _show_staying(moved: Moved) -> None:
-    """Print why none of a client's servers moves."""
+def _show_unmoved(moved: Moved) -> None:
+    """Print why none of a client's servers moves, and what changes all the same."""
     for name, why in moved.staying.items():
         show(f"  {name} stays: {why}.")
     _show_notes(moved)
-    show("  There is nothing to change.")
+    if not moved.changes:
+        show("  There is nothing to change.")
 
 
 def _show_notes(moved: Moved) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from attrs import Factory, define, evolve, field, frozen
 
 from toolfold import ConfigError
+from toolfold.spi import table
 from toolfold_adapters.files import original_text
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.clients import (
@@ -30,6 +31,8 @@ from toolfold_adapters.gateway.config.read import parse_config
 from toolfold_adapters.gateway.upstream.life import not_installed
 from toolfold_adapters.hosts import Host
 from toolfold_adapters.names import server_name
+from toolfold_adapters.observe.stored_usage import usage_url
+from toolfold_adapters.runtime.relay import NOT_RECORDED
 
 from .client_files import (
     ClientFile,
@@ -69,6 +72,11 @@ class Moved:
     text: str = ""
     served: tuple[str | None, str | None] = (None, None)
     passed_on: tuple[str, ...] = ()
+
+    @property
+    def changes(self) -> bool:
+        """Whether the client's file changes, at least in its entry for Toolfold."""
+        return bool(self.text)
 
     @property
     def file(self) -> ClientFile:
@@ -150,7 +158,7 @@ class _Planning:
         except ConfigError as error:
             self.plans[file] = error
             return
-        if found is not None and found.servers:
+        if found is not None and found.changes:
             self.texts[file.path] = found.text
 
     def others(self, file: ClientFile) -> Mapping[str, Path]:
@@ -198,7 +206,7 @@ class _Planning:
 
     def _refuse(self, host: Host, why: str) -> None:
         for file, moved in self.plans.items():
-            if file.host == host and isinstance(moved, Moved) and moved.servers:
+            if file.host == host and isinstance(moved, Moved) and moved.changes:
                 self.plans[file] = ConfigError(why)
                 self.texts.pop(file.path, None)
 
@@ -214,7 +222,7 @@ class _Planning:
         """Return what was planned; `backup_of` returns the backup that a file with these sections goes back to."""
         changes: list[FileChange] = []
         for path, text in self.texts.items():
-            moved = [one for one in self.plans.values() if isinstance(one, Moved) and one.servers]
+            moved = [one for one in self.plans.values() if isinstance(one, Moved) and one.changes]
             moved = [one for one in moved if one.file.path == path]
             before = self.before[path]
             backup, text = (backup_of(before, moved) if backup_of else None) or (None, text)
@@ -247,7 +255,7 @@ def _planned(section: Section, planning: _Planning, command: tuple[str, ...]) ->
     if repeated := getattr(section.servers, "repeated", None):
         raise ConfigError(f"{file.path}: there are two servers named {min(repeated)!r}; rename one of them.")
     if not section.others:
-        return None
+        return _renewed(section, command)
     elsewhere = planning.others(file)
     rules = rules_of(file)
     reasons = {name: f"switched off in {path}" for name, path in switched_off(file, rules).items()}
@@ -255,10 +263,31 @@ def _planned(section: Section, planning: _Planning, command: tuple[str, ...]) ->
         reasons |= {name: f"merged with that in {path}" for name, path in elsewhere.items()}
     moving, staying, problems = _servable(section, reasons)
     if not moving:
-        return Moved(section=section, staying=staying, notes=problems)
+        renewed = _renewed(section, command) or Moved(section=section)
+        return evolve(renewed, staying=staying, notes=problems)
     name = section.ours or _free_name(file, {*elsewhere, *staying})
     moved = _moved(section, served_text(file), moving, command, name)
     return evolve(moved, staying=staying, notes=(*problems, *moved.notes, *dangling(rules, moved.servers)))
+
+
+def _renewed(section: Section, command: tuple[str, ...]) -> Moved | None:
+    """Return the change of an entry as an earlier version wrote it, for `serve`; `None` if there is none."""
+    if section.ours is None or _of_serve(section) not in ([], ["--usage", usage_url()]):
+        return None  # or its user has given it options
+    moved = _moved(section, served_text(section.file), {}, command, section.ours)
+    return evolve(moved, notes=(*moved.notes, f"The entry {moved.name} now shares one runtime with all sessions."))
+
+
+def _of_serve(section: Section) -> list[Any] | None:
+    """Return the options in an entry for Toolfold that starts `serve`; `None` if there is no such entry."""
+    words = program_of(section.servers.get(section.ours)) if section.ours is not None else []
+    return words[words.index("serve") + 1 : -1] if "serve" in words else None
+
+
+def _is_recorded(section: Section) -> bool:
+    """Return whether use is recorded, which the user of an entry may have taken out of it."""
+    ours = program_of(section.servers.get(section.ours)) if section.ours is not None else []
+    return NOT_RECORDED not in ours and _of_serve(section) != []
 
 
 def _free_name(file: ClientFile, taken: Set[str]) -> str:
@@ -320,7 +349,10 @@ def _moved(
     before = servers_of(file.served, served, section.beside)
     _refuse_both(file, before.keys(), moving.keys())
     behind = {**before, **moving}
-    entry = entry_for(section.host, behind, (*command, str(file.served)))
+    options = () if _is_recorded(section) else (NOT_RECORDED,)
+    entry = entry_for(section.host, behind, (*command, *options, str(file.served)))
+    if not moving and section.ours is not None:
+        entry = {**(table(section.servers[section.ours]) or {}), **entry}
     if "name" in entry:
         entry["name"] = name
     client = edited(file.path.suffix, section.text, section.keys)

@@ -75,14 +75,14 @@ class TargetCommand(click.Command):
             option = error.param
             if option is None or ctx.get_parameter_source(option.name or "") is not ParameterSource.ENVIRONMENT:
                 raise
-            variable = _variable(ctx, option)
+            variable = variable_of(ctx, option)
             message = f"{error.message.removesuffix('.')}. It was set by {variable}."
             raise click.BadParameter(message, ctx, option) from error
 
     def _check_environment(self, ctx: click.Context, environ: Mapping[str, str]) -> None:
         """Refuse an option that the environment sets to nothing: click would pass over it (SPEC SAF-7)."""
         for option in self.params if ctx.auto_envvar_prefix else ():
-            if isinstance(option, click.Option) and environ.get(name := _variable(ctx, option), "?").strip() == "":
+            if isinstance(option, click.Option) and environ.get(name := variable_of(ctx, option), "?").strip() == "":
                 raise click.UsageError(f"{name} is empty: give it a value for {option.opts[0]}, or unset it.", ctx)
 
     def _with_value(self, arg: str) -> str:
@@ -97,7 +97,7 @@ class TargetCommand(click.Command):
         formatter.write_usage(ctx.command_path, f"[OPTIONS] {self.before_command} -- COMMAND...".replace("  ", " "))
 
 
-def _variable(ctx: click.Context, option: click.Parameter) -> str:
+def variable_of(ctx: click.Context, option: click.Parameter) -> str:
     """Return the variable of the environment that sets an option."""
     return str(option.envvar or f"{ctx.auto_envvar_prefix}_{option.name}".upper())
 
@@ -113,7 +113,7 @@ def unread_variables(environ: Mapping[str, str]) -> Iterator[str]:
 
     ctx = click.Context(serve_command, auto_envvar_prefix=PREFIX.rstrip("_"))
     options = (option for option in serve_command.params if isinstance(option, click.Option))
-    known = READ_BESIDE_OPTIONS | {_variable(ctx, option).removeprefix(PREFIX) for option in options}
+    known = READ_BESIDE_OPTIONS | {variable_of(ctx, option).removeprefix(PREFIX) for option in options}
     for name in sorted(given - known):
         if not f"{PREFIX}{name}".startswith(INPUT_PREFIX):
             near = get_close_matches(name, known, 1)

@@ -27,11 +27,11 @@ from toolfold_adapters.transport.starting import starting
 
 from .failures import Failed, run
 from .logs import LEVELS, configure_logging
-from .options import OneOf, examples, traceback_option
+from .options import PREFIX, OneOf, examples, traceback_option, variable_of
 from .targets import GatewayOptions, OpenTarget, open_target, parse_target
 
 if TYPE_CHECKING:
-    from toolfold import Store
+    from toolfold import Store, ToolSet
     from toolfold_adapters.gateway import Gateway
     from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.gateway.upstream.upstream import Upstream
@@ -43,6 +43,25 @@ log = logging.getLogger("toolfold.runtime")
 
 LOG_BYTES = 1024 * 1024
 """How long the log may be when a runtime starts; a longer one becomes the one before it."""
+SETTINGS = frozenset(
+    {
+        "active",
+        "answer_tokens",
+        "answers",
+        "call_tools",
+        "control",
+        "control_visibility",
+        "disclosure",
+        "max_active",
+        "profile",
+        "read_tool",
+        "search",
+        "separator",
+        "share",
+        "start_timeout",
+    }
+)
+"""The options of `toolfold serve` that the environment of a relay's host may set, as it does for `serve` over stdio."""
 ATTEMPTS, PAUSE = 5, 0.05
 """How often the lock of the folder is tried for, and the seconds between."""
 LEASE_SECONDS = 1.0
@@ -108,37 +127,74 @@ async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
     from toolfold import __version__
     from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.runtime.runtime import Runtime
-    from toolfold_adapters.stores import open_store
 
     listener, secret = listening(folder)
     with listener:
         started()
         if not quiet:
             click.echo(f"toolfold: relays are served at {folder}; Ctrl-C ends it", err=True)
-        usage = open_store(usage_url())
-        async with aclosing(usage), anyio.create_task_group() as tasks:
-            opening = partial(_opened, Path(folder, STATE), usage, Pool(tasks))
+        async with anyio.create_task_group() as tasks:
+            opening = partial(_opened, Path(folder, STATE), Pool(tasks))
             await Runtime(__version__, opening).serve(listener, secret)
             tasks.cancel_scope.cancel()
 
 
 @asynccontextmanager
-async def _opened(states: Path, usage: Store, pool: Pool, hello: Hello) -> AsyncGenerator[Served]:
-    """Open the gateway that a relay asks for; sessions are in a file of its own, and use is recorded for all."""
-    from toolfold_adapters.observe.stored_usage import writing
-
-    target = parse_target(hello.target)
+async def _opened(states: Path, pool: Pool, hello: Hello) -> AsyncGenerator[Served]:
+    """Open the gateway that a relay asks for; its sessions are in a file of its own."""
+    settings = settings_in(hello.environment)
+    of_gateway = {name: settings.pop(name) for name in GatewayOptions.__annotations__ if name in settings}
     opening = open_target(
-        target,
-        GatewayOptions(),
+        parse_target(hello.target),
+        GatewayOptions(**of_gateway),
         serving=True,
         environ=hello.environment,
         folder=Path(hello.folder),
         pool=pool,
         place_of=hello.place_of,
     )
-    async with await _sessions(states / f"{hello.shares}.db") as store, opening as opened, writing(opened.tools, usage):
-        yield _Served(opened, store)
+    async with (
+        await _sessions(states / f"{hello.shares}.db") as store,
+        opening as opened,
+        _recorded(opened.tools, hello.usage),
+    ):
+        yield _Served(opened, store, settings)
+
+
+@asynccontextmanager
+async def _recorded(tools: ToolSet, usage: str | None) -> AsyncGenerator[None]:
+    """Record what is used where a relay says, or in the user's own record."""
+    if usage == "":
+        yield
+        return
+    from toolfold_adapters.observe.stored_usage import writing
+    from toolfold_adapters.stores import open_store
+
+    async with aclosing(open_store(usage or usage_url())) as store, writing(tools, store):
+        yield
+
+
+def settings_in(environ: Mapping[str, str]) -> dict[str, Any]:
+    """Return what the environment of a host says that are options of `toolfold serve`, by their names.
+
+    Raises:
+        ConfigError: A value is none of its option.
+    """
+    if not any(name.startswith(PREFIX) for name in environ):
+        return {}
+    from .serve import serve_command
+
+    ctx, found = click.Context(serve_command, auto_envvar_prefix=PREFIX.rstrip("_")), dict[str, Any]()
+    for option in serve_command.params:
+        name, variable = str(option.name), variable_of(ctx, option)
+        if name in SETTINGS and (text := environ.get(variable)) is not None:
+            given = option.type.split_envvar_value(text) if option.multiple else text
+            try:
+                found[name] = option.process_value(ctx, given)
+            except click.UsageError as error:
+                message = f"{error.format_message().removesuffix('.')}. It was set by {variable}."
+                raise ConfigError(message) from error
+    return found
 
 
 async def _sessions(path: Path) -> SQLiteStore:
@@ -165,25 +221,32 @@ def _set_aside(path: Path) -> None:
 
 @frozen
 class _Served:
-    """An open target with the store of its sessions."""
+    """An open target with the store of its sessions, and the options of its servers that were given."""
 
     opened: OpenTarget
     store: Store
+    settings: Mapping[str, Any]
 
     def server(self, profile: str | None, groups: tuple[str, ...]) -> ToolSetServer:
         """Return a server for relays with a profile and groups to begin with."""
         from toolfold_adapters.mcp import build_server
 
+        settings: dict[str, Any] = {"profile": None, "active": (), **self.settings}
+        profile, groups = profile or settings["profile"], groups or settings["active"]
         active, gateway = self.opened.groups_of(groups), self.opened.gateway
         known = {group.path for group in self.opened.tools.catalog.groups}
         if (unknown := [name for name in active if name not in known]) and not (gateway and gateway.unknown):
             raise ConfigError(f"There is no group {unknown[0]!r}; the groups are: {', '.join(sorted(known))}.")
+        given: dict[str, Any] = {
+            **_of_gateway(self.opened.gateway),
+            **settings,
+            "profile": profile,
+            "active": active,
+        }
         server: Any = build_server(
             self.opened.tools,
-            profile=profile,
-            active=active,
             store=self.store,
-            **_of_gateway(self.opened.gateway),
+            **given,
         )
         return server  # type: ignore[no-any-return]
 

@@ -14,7 +14,6 @@ from toolfold_adapters.files import read_table
 from toolfold_adapters.gateway import load_config
 from toolfold_adapters.gateway.config.clients import servers_in
 from toolfold_adapters.hosts import HOSTS
-from toolfold_adapters.observe.stored_usage import usage_url
 from toolfold_cli.client_files import client_files
 
 pytestmark = pytest.mark.spec("GWY-2")
@@ -23,7 +22,7 @@ pytestmark = pytest.mark.spec("GWY-2")
 ROOT = Path(__file__).resolve().parents[2]
 RIGHT = {"command": sys.executable, "args": ["-v"]}
 WRONG = {"command": "no-such-program"}
-TOOLFOLD = ["serve", "--usage", "USAGE", "SERVED"]
+TOOLFOLD = ["connect", "SERVED"]
 
 
 def commented(section: str, servers: dict[str, Any]) -> str:
@@ -256,7 +255,7 @@ def test_each_host_starts_toolfold_in_its_own_words_with_what_it_can_serve_and_u
     served = file.with_name(f"{file.stem}.toolfold{file.suffix}")
     assert list(load_config(served).upstreams) == [name for name in before if name in ("a", "b")]
     moved = entries_in(served)
-    places = json.dumps(entry).replace('"SERVED"', json.dumps(str(served))).replace("USAGE", usage_url())
+    places = json.dumps(entry).replace('"SERVED"', json.dumps(str(served)))
     expected = json.loads(places)
     assert after.pop(next(name for name in after if name.startswith("toolfold"))) == expected
     assert {**moved, **after} == before

@@ -27,7 +27,7 @@ def test_a_client_starts_toolfold_with_its_servers_as_they_are_and_undo_puts_the
     assert changed["theme"] == "dark"
     (entry,) = changed["mcpServers"].items()
     assert entry[0] == "toolfold"
-    assert entry[1]["args"][-4:] == ["serve", "--usage", usage_url(), str(served)]
+    assert entry[1]["args"][-2:] == ["connect", str(served)]
     assert f"What is used will be recorded in {usage_file()}, without arguments and results" in output
     assert read(served) == {"mcpServers": SERVERS}
     if sys.platform != "win32":
@@ -51,6 +51,56 @@ def test_a_second_time_nothing_changes_and_new_servers_join_those_that_are_serve
     init("--yes")
     assert read(file) == before
     assert list(read(home / ".claude.toolfold.json")["mcpServers"]) == ["files", "My Web", "new"]
+
+
+@pytest.mark.spec("GWY-14")
+@pytest.mark.parametrize(
+    ("written", "then"),
+    [
+        (["serve", "--usage", "USAGE", "SERVED"], ["connect", "SERVED"]),
+        (["serve", "SERVED"], ["connect", "--no-usage", "SERVED"]),
+        (["serve", "--control", "per_group", "SERVED"], None),
+        (["serve", "--usage", "sqlite:///elsewhere.db", "SERVED"], None),
+        (["connect", "--agent", "mine", "SERVED"], None),
+    ],
+    ids=["as-written", "not-recorded", "with-options", "recorded-elsewhere", "a-relay-with-options"],
+)
+def test_an_entry_of_an_earlier_version_becomes_that_of_a_relay_unless_its_user_has_changed_it(
+    written: list[str], then: list[str] | None, home: Path
+) -> None:
+    file = write(home / "mcp.json", {"mcpServers": SERVERS})
+    init("--config", str(file), "--yes")
+    served = str(file.with_name("mcp.toolfold.json"))
+
+    def words(arguments: list[str]) -> list[str]:
+        return [{"USAGE": usage_url(), "SERVED": served}.get(word, word) for word in arguments]
+
+    entry = {"command": "/old/toolfold", "args": words(written), "env": {"A": "b"}}
+    before = read(write(file, {"mcpServers": {"toolfold": entry}}))
+    output = init("--config", str(file), "--yes")
+    after = read(file)["mcpServers"]["toolfold"]
+    if then is None:
+        assert "There is nothing to change." in output
+        assert read(file) == before
+    else:
+        assert "shares one runtime" in output
+        assert after["args"][-len(then) :] == words(then)
+        assert after["command"] != "/old/toolfold"
+        assert after["env"] == {"A": "b"}
+        assert "There is nothing to change." in init("--config", str(file), "--yes")
+    init("--config", str(file), "--undo", "--yes")
+    assert read(file) == {"mcpServers": SERVERS}
+
+
+@pytest.mark.spec("GWY-14")
+def test_an_entry_that_records_nothing_still_does_not_when_servers_join(home: Path) -> None:
+    file = write(home / "mcp.json", {"mcpServers": SERVERS})
+    init("--config", str(file), "--yes")
+    (name, entry), *_ = read(file)["mcpServers"].items()
+    entry["args"].insert(-1, "--no-usage")
+    write(file, {"mcpServers": {name: entry, "new": SERVERS["files"]}})
+    init("--config", str(file), "--yes")
+    assert read(file)["mcpServers"][name]["args"] == entry["args"]
 
 
 def test_a_client_whose_file_cannot_be_replaced_keeps_its_servers_and_can_be_changed_later(

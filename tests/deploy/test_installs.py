@@ -88,7 +88,7 @@ def test_an_entry_starts_a_command_of_ours_with_arguments_that_it_has(client: st
     option, requirement, program, *arguments = entry["args"]
     assert (option, requirement) == ("--from", f"toolfold[cli]=={SERVER['version']}")
     assert program in PROJECT["scripts"]
-    assert arguments == ["serve", configuration]
+    assert arguments == ["connect", configuration]
     check([*arguments[:-1], "mcp.json"])
 
 

@@ -15,8 +15,9 @@ from mcp import Client
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from toolfold import __version__
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.mcp.address.signed import KEY_VARIABLE
+from toolfold_cli.connect import connect_command
 from toolfold_cli.serve import serve_command
+from toolfold_cli.up import SETTINGS
 
 ROOT = Path(__file__).parents[2]
 PREFIX = "TOOLFOLD_"
@@ -24,7 +25,7 @@ SERVER: dict[str, Any] = json.loads((ROOT / "server.json").read_text(encoding="u
 MANIFEST: dict[str, Any] = json.loads((ROOT / "deploy/mcpb/manifest.json").read_text(encoding="utf-8"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 (PACKAGE,) = SERVER["packages"]
-VARIABLES = [variable for variable in PACKAGE["environmentVariables"] if variable["name"] != KEY_VARIABLE]
+VARIABLES = PACKAGE["environmentVariables"]
 
 
 def test_the_registry_lists_this_version_with_the_extra_that_brings_the_command() -> None:
@@ -41,7 +42,9 @@ def test_the_readme_names_the_entry_in_the_registry() -> None:
 @pytest.mark.parametrize("variable", VARIABLES, ids=lambda variable: variable["name"])
 def test_a_variable_of_the_entry_sets_an_option(variable: dict[str, Any]) -> None:
     options = {parameter.name: parameter for parameter in serve_command.params}
-    option = options[variable["name"].removeprefix(PREFIX).lower()]
+    name = variable["name"].removeprefix(PREFIX).lower()
+    assert name in SETTINGS
+    option = options[name]
     assert isinstance(option, click.Option)
     if isinstance(option.type, click.Choice):
         assert variable["choices"] == list(option.type.choices)
@@ -52,7 +55,7 @@ def test_a_variable_of_the_entry_sets_an_option(variable: dict[str, Any]) -> Non
 def test_the_entry_and_the_bundle_start_the_same_command() -> None:
     *_, command, configuration = MANIFEST["server"]["mcp_config"]["args"]
     first, second = PACKAGE["packageArguments"]
-    assert command == first["value"] == serve_command.name
+    assert command == first["value"] == connect_command.name
     assert configuration == f"${{user_config.{second['valueHint']}}}"
     assert SERVER["description"] == MANIFEST["description"]
     assert (ROOT / "deploy/mcpb" / MANIFEST["server"]["entry_point"]).is_file()

@@ -461,6 +461,7 @@ def _shut(connection: socket.socket, how: int) -> None:
 # -- a program ---------------------------------------------------------------------------------------------------------
 
 OPTIONS = ("--profile", "--groups", "--agent")
+NOT_RECORDED = "--no-usage"
 
 
 def parsed(arguments: list[str]) -> dict[str, Any] | None:
@@ -469,7 +470,9 @@ def parsed(arguments: list[str]) -> dict[str, Any] | None:
     rest = iter(arguments)
     for word in rest:
         name, given, value = word.partition("=")
-        if name in OPTIONS:
+        if word == NOT_RECORDED:
+            said["usage"] = ""
+        elif name in OPTIONS:
             said[name[2:]] = value if given else next(rest, None)
             if said[name[2:]] is None:
                 return None
@@ -499,6 +502,7 @@ def relay(said: Mapping[str, Any]) -> None:
         "profile": said.get("profile"),
         "groups": said.get("groups"),
         "agent": said.get("agent"),
+        "usage": said.get("usage"),
         "folder": os.getcwd(),
         "environment": dict(os.environ),
     }

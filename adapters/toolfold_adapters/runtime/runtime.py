@@ -89,6 +89,7 @@ class Hello:
         profile: The profile to serve.
         groups: The groups to open first.
         agent: Whose relay it is, for people.
+        usage: Where use is recorded: nowhere if empty, and for `None` in the user's own record.
         folder: Where its host started it.
         environment: That of its host.
     """
@@ -99,6 +100,7 @@ class Hello:
     profile: str | None
     groups: tuple[str, ...]
     agent: str | None
+    usage: str | None
     folder: str
     environment: Mapping[str, str]
 
@@ -110,7 +112,7 @@ class Hello:
     @property
     def shares(self) -> str:
         """What relays have to have in common to share a gateway, in brief."""
-        return _brief(self.target, self.folder, _of_servers(self.environment))
+        return _brief(self.target, self.usage, self.folder, _of_servers(self.environment))
 
 
 def _of_servers(environment: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -127,7 +129,7 @@ def hello_in(line: bytes, secret: str) -> Hello:
         said = json.loads(line)
         if secret and said["secret"] != secret:
             raise Refused("The secret is not that of this runtime.")
-        texts = {name: said.get(name) for name in ("profile", "groups", "agent")}
+        texts = {name: said.get(name) for name in ("profile", "groups", "agent", "usage")}
         if not all(one is None or isinstance(one, str) for one in texts.values()):
             raise TypeError
         environment = {str(name): str(value) for name, value in said["environment"].items()}
@@ -138,6 +140,7 @@ def hello_in(line: bytes, secret: str) -> Hello:
             profile=texts["profile"],
             groups=tuple(filter(None, (texts["groups"] or "").split(","))),
             agent=texts["agent"],
+            usage=texts["usage"],
             folder=str(said["folder"]),
             environment=environment,
         )

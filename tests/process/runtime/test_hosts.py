@@ -203,6 +203,23 @@ async def test_relays_of_one_host_can_have_views_of_their_own_over_the_same_serv
 
 
 @pytest.mark.spec("GWY-14")
+@pytest.mark.parametrize(("options", "sessions"), [((), 1), (("--no-usage",), 0)], ids=["recorded", "not recorded"])
+async def test_use_is_recorded_in_the_record_of_the_user_unless_the_relay_says_otherwise(
+    options: tuple[str, ...], sessions: int, machine: Machine
+) -> None:
+    record = machine.place / "xdg_data_home" / "toolfold" / "usage.db"
+    record.parent.mkdir(parents=True)
+    async with session(machine, "legacy", *options, TOOLFOLD_MAX_ACTIVE="2") as client:
+        await call(client, "own__record", word="once")
+    machine.toolfold("down")
+    if sessions == 0:
+        assert not record.exists()
+        return
+    said = json.loads(machine.toolfold("report", str(record), "--format", "json").stdout)
+    assert "own" in json.dumps(said)
+
+
+@pytest.mark.spec("GWY-14")
 def test_a_configuration_that_is_wrong_or_missing_ends_the_relay_with_a_sentence(machine: Machine) -> None:
     machine.config.write_text("[upstreams.a]\n")
     for name, said in (("gateway.toml", "[upstreams.a]"), ("missing.toml", "There is no file")):

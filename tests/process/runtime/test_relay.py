@@ -384,6 +384,7 @@ def test_a_stored_answer_that_is_damaged_is_none(folder: Path, runtime: RuntimeP
         (["a.json"], {"target": "a.json"}),
         (["--profile", "p", "a.json", "--groups=x,y"], {"target": "a.json", "profile": "p", "groups": "x,y"}),
         (["a.json", "--agent", "reviewer"], {"target": "a.json", "agent": "reviewer"}),
+        (["--no-usage", "a.json"], {"target": "a.json", "usage": ""}),
         (["https://example.org/mcp"], None),
         (["a.json", "b.json"], None),
         (["a.json", "--profile"], None),

@@ -172,8 +172,17 @@ async def test_relays_that_want_the_same_share_a_gateway_and_have_a_session_each
         ({"environment": {"A": "1", "TERM": "xterm", "SHLVL": "3"}}, 1),
         ({"agent": "reviewer"}, 1),
         ({"groups": "docs"}, 1),
+        ({"usage": ""}, 2),
     ],
-    ids=["another-file", "another-folder", "another-environment", "another-terminal", "another-agent", "other-groups"],
+    ids=[
+        "another-file",
+        "another-folder",
+        "another-environment",
+        "another-terminal",
+        "another-agent",
+        "other-groups",
+        "unrecorded",
+    ],
 )
 async def test_what_relays_share_is_said_by_file_folder_and_environment(
     other: dict[str, Any], gateways: int, folder: Path
