@@ -6,8 +6,9 @@ import logging
 import os
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from functools import partial
+from importlib import import_module
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -20,8 +21,22 @@ from attrs import frozen
 from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import extras_named
 from toolfold_adapters.observe.stored_usage import usage_url
-from toolfold_adapters.runtime.place import LOG, STATE, Misplaced, aside, folder_of, listening, locked, prepared
+from toolfold_adapters.runtime.kept import keep, reopen_log
+from toolfold_adapters.runtime.left import Servers
+from toolfold_adapters.runtime.place import (
+    SERVERS,
+    STATE,
+    Misplaced,
+    aside,
+    connected,
+    folder_of,
+    listening,
+    locked,
+    prepared,
+)
+from toolfold_adapters.runtime.standby import with_standby
 from toolfold_adapters.tokens import ANSWER_TOKENS
+from toolfold_adapters.transport.processes import noted
 from toolfold_adapters.transport.signals import cancelled_by_signals
 from toolfold_adapters.transport.starting import starting
 
@@ -41,8 +56,6 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("toolfold.runtime")
 
-LOG_BYTES = 1024 * 1024
-"""How long the log may be when a runtime starts; a longer one becomes the one before it."""
 SETTINGS = frozenset(
     {
         "active",
@@ -62,6 +75,17 @@ SETTINGS = frozenset(
     }
 )
 """The options of `toolfold serve` that the environment of a relay's host may set, as it does for `serve` over stdio."""
+OF_SESSIONS = (
+    "toolfold_adapters.gateway.upstream.pool",
+    "toolfold_adapters.manifests.catalogs",
+    "toolfold_adapters.mcp",
+    "toolfold_adapters.runtime.runtime",
+    "toolfold_adapters.stores.sqlite",
+    "platformdirs.unix" if os.name == "posix" else "platformdirs",
+)
+"""What sessions need is imported before the first, and before the runtime is copied."""
+SUCCESSOR_SECONDS = 60.0
+"""How long a newer version may take to start, of which those that are served notice nothing."""
 ATTEMPTS, PAUSE = 5, 0.05
 """How often the lock of the folder is tried for, and the seconds between."""
 LEASE_SECONDS = 1.0
@@ -94,18 +118,21 @@ def up_command(log_level: str, for_relay: bool) -> None:
         raise Failed(str(error)) from error
     Path(folder, STATE).mkdir(0o700, exist_ok=True)
     if for_relay:
-        _rotate(Path(folder, LOG))
+        reopen_log(folder)
     configure_logging(log_level)
     lock = next(filter(None, map(_locked, repeat(folder, ATTEMPTS))), None)
     if lock is None:
         if for_relay:
             return  # another relay was faster
         raise Failed("There is a runtime already; toolfold status shows it, and toolfold down ends it.")
-    try:
-        with cancelled_by_signals() as shutdown, extras_named(), starting() as started:
-            run(partial(_serve, folder, started, quiet=for_relay))
-    finally:
-        os.close(lock)
+    with ExitStack() as held, cancelled_by_signals() as shutdown, extras_named(), starting() as started:
+        for name in OF_SESSIONS:
+            import_module(name)
+        if for_relay:
+            lock, copy = with_standby(folder, lock)
+            held.callback(copy.end)
+        held.callback(os.close, lock)
+        run(partial(_serve, folder, started, held, quiet=for_relay))
     shutdown.exit_if_signalled()
 
 
@@ -116,14 +143,7 @@ def _locked(folder: str) -> int | None:
     return lock
 
 
-def _rotate(log_file: Path) -> None:
-    """Begin a new log where the old one is long; what is written now still goes to the old one."""
-    with suppress(OSError):
-        if log_file.stat().st_size > LOG_BYTES:
-            log_file.replace(log_file.with_suffix(".log.1"))
-
-
-async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
+async def _serve(folder: str, started: Any, held: ExitStack, *, quiet: bool) -> None:
     from toolfold import __version__
     from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.runtime.runtime import Runtime
@@ -133,10 +153,30 @@ async def _serve(folder: str, started: Any, *, quiet: bool) -> None:
         started()
         if not quiet:
             click.echo(f"toolfold: relays are served at {folder}; Ctrl-C ends it", err=True)
+        held.callback(listener.close)
+        servers = Servers(Path(folder, SERVERS))
+        noted.set(servers.note)
+        held.callback(servers.forget)
         async with anyio.create_task_group() as tasks:
+            tasks.start_soon(servers.end, servers.left())
+            if quiet:
+                reopen_log(folder)
+                tasks.start_soon(keep, folder)
             opening = partial(_opened, Path(folder, STATE), Pool(tasks))
-            await Runtime(__version__, opening).serve(listener, secret)
+            handing_over = partial(_hand_over, folder, held)
+            await Runtime(__version__, opening, hand_over=handing_over).serve(listener, secret)
             tasks.cancel_scope.cancel()
+
+
+async def _hand_over(folder: str, held: ExitStack) -> None:
+    """Give the folder up, and wait until another runtime takes connections there; not for long, if none does."""
+    held.close()
+    with anyio.move_on_after(SUCCESSOR_SECONDS):
+        while True:
+            with suppress(OSError):
+                connected(folder)[0].close()
+                return
+            await anyio.sleep(PAUSE)
 
 
 @asynccontextmanager

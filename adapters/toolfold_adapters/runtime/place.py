@@ -28,8 +28,8 @@ else:
 
 FOLDER = "TOOLFOLD_RUNTIME"
 """The variable of the environment that names the folder of the runtime, in place of the usual one."""
-SOCKET, LOCK, TURN, LOG, PORT = "socket", "lock", "turn", "runtime.log", "port.json"
-ANSWERS, STATE = "answers", "state"
+SOCKET, LOCK, STANDBY, TURN, LOG, PORT = "socket", "lock", "standby", "turn", "runtime.log", "port.json"
+ANSWERS, STATE, SERVERS = "answers", "state", "servers"
 """What is in the folder: see `runtime` and `relay`."""
 FILES, FOLDERS = (LOCK, TURN, LOG, PORT), (ANSWERS, STATE)
 SET_ASIDE = ".damaged"
@@ -116,7 +116,8 @@ def aside(path: str) -> str:
 def locked(folder: str, name: str = LOCK) -> int | None:
     """Return the file whose lock its holder has, as long as it is open; `None` if another has it.
 
-    The runtime of a folder holds that of `LOCK`; a relay that starts one holds that of `TURN`.
+    The runtime of a folder holds that of `LOCK`, the copy that takes its place that of `STANDBY`, and a relay that
+    starts one that of `TURN`.
 
     Raises:
         OSError: It can't be opened.
@@ -131,11 +132,12 @@ def locked(folder: str, name: str = LOCK) -> int | None:
 
 
 def is_taken(folder: str) -> bool:
-    """Return whether there is a runtime, which may not take connections yet or any more."""
-    file = locked(folder)
-    if file is not None:
+    """Return whether there is a runtime, which may not take connections yet or any more, or a copy for its place."""
+    for name in (LOCK, STANDBY):
+        if (file := locked(folder, name)) is None:
+            return True
         os.close(file)
-    return file is None
+    return False
 
 
 def connected(folder: str, *, by_port: bool = False) -> tuple[socket.socket, str]:

@@ -27,7 +27,7 @@ from typing import Any, BinaryIO, cast
 
 from . import place
 
-PAUSES = (0.01, 0.02, 0.05, 0.1, *[0.2] * 100)
+PAUSES = (0.01, 0.02, *[0.05] * 400)
 """Seconds between attempts to reach the runtime, before what waits for it gets an error: some twenty in all."""
 LEAVE_SECONDS = 5.0
 """How long the last answers are waited for when the host has gone."""
@@ -37,8 +37,9 @@ ANSWER_SECONDS = 10.0
 """How long a user waits for the runtime."""
 REFUSED_SECONDS = 1.0
 """How long a relay waits that was refused, before it asks again."""
-SILENT_SECONDS = 0.2
-"""How long a relay waits whose connection ended before anything came."""
+SILENT_SECONDS, MOST_SILENT_SECONDS = 0.02, 0.2
+"""How long a relay waits whose connection ended before anything came, as that to a runtime that is just being killed:
+at first, and after several."""
 LIST_CHANGED = b"notifications/tools/list_changed"
 CLOSED = -32000
 """The code of the error in place of an answer that was lost."""
@@ -46,6 +47,8 @@ CONTROL = b"\t"
 """What the lines begin with that are between relay and runtime; no message does."""
 
 HANDSHAKES = ("initialize", "server/discover")
+LASTING = frozenset({"subscriptions/listen"})
+"""Requests that are answered when they end, so that nobody waits for that."""
 STANDING = ("logging/setLevel", "resources/subscribe")
 """Requests whose effect lasts as long as a connection, so that they are made again on the next."""
 REPEATABLE = frozenset(
@@ -64,7 +67,7 @@ REPEATABLE = frozenset(
 
 MESSAGE_BYTES = 64 * 1024 * 1024
 """The longest message of a host."""
-MOST_REPEATS = 3
+MOST_REPEATS = 10
 """How often a request is repeated: it may be what the runtime ends of."""
 OF_THE_PROTOCOL = "io.modelcontextprotocol/"
 """What the keys of `_meta` begin with on which the answer to a handshake may depend."""
@@ -105,7 +108,7 @@ class Relay:
         self._hello, self._folder, self._start, self._source, self._sink = hello, folder, start, source, sink
         self._lock, self._writing, self._over = (_thread.allocate_lock() for _ in range(3))
         self._connection: socket.socket | None = None
-        self._ending = False
+        self._ending = self._leaving = False
         self._opening: list[bytes] = []
         self._standing: dict[str, bytes] = {}
         self._pending: dict[Any, tuple[Message, bytes]] = {}
@@ -165,7 +168,9 @@ class Relay:
                 self._silent[asked] = message
         if known is not None:
             self._write(_line({"jsonrpc": "2.0", "id": asked, "result": known}))
-        self._pass_up(line)
+        self._pass_up(line, is_request=True)
+        if self._leaving:
+            self._leave()
 
     def _forget(self, asked: object) -> None:
         """Forget a request that has its answer, or waits for none any more."""
@@ -173,11 +178,11 @@ class Relay:
             self._pending.pop(asked, None)
             self._repeats.pop(asked, None)
 
-    def _pass_up(self, line: bytes) -> None:
-        """Send a line to the runtime, or once there is one."""
+    def _pass_up(self, line: bytes, *, is_request: bool = False) -> None:
+        """Send a line to the runtime, or once there is one; a new request waits for the next, if that is there."""
         with self._lock:
             connection = self._connection
-            if connection is None:
+            if connection is None or (self._leaving and is_request):
                 self._waiting.append(line)
                 return
         try:
@@ -189,6 +194,7 @@ class Relay:
 
     def _hold(self) -> None:
         """Hold a connection to the runtime, as long as the host is there."""
+        silent = 0.0
         try:
             while not self._left and self._connect():
                 connection = self._connection
@@ -198,14 +204,20 @@ class Relay:
                     while line := _next(lines):
                         received = True
                         self._from_runtime(line)
-                if not received:
-                    time.sleep(SILENT_SECONDS)
+                silent = 0.0 if received else min(2 * silent or SILENT_SECONDS, MOST_SILENT_SECONDS)
+                time.sleep(silent)
         finally:
             self._over.release()
 
     def _from_runtime(self, line: bytes) -> None:
         if line.startswith(CONTROL):
-            self._refused(str(json.loads(line).get("refused")))
+            said = json.loads(line)
+            if "refused" in said:
+                self._refused(str(said["refused"]))
+            elif "leave" in said:
+                with self._lock:
+                    self._leaving = True
+                self._leave()
             return
         message = _read(line) if b'"id"' in line else None
         if message is None or "id" not in message:
@@ -231,6 +243,16 @@ class Relay:
             self._learn(message.get("result"))
         if silent is None:
             self._write(line)
+        self._leave()
+
+    def _leave(self) -> None:
+        """Leave a runtime in whose place there is a newer one, once it has answered all that it was asked."""
+        with self._lock:
+            unsent = {*self._waiting}
+            asked = [message for message, line in self._pending.values() if line not in unsent]
+            done = not self._silent and all(message.get("method") in LASTING for message in asked)
+            if self._leaving and done and self._connection is not None:
+                _shut(self._connection, socket.SHUT_RDWR)
 
     def _learn(self, result: Any) -> None:
         """Learn which tools may be called again: those that say that they read, or do the same when called twice."""
@@ -305,7 +327,7 @@ class Relay:
             first = [line for line in self._waiting if line not in again]
             connection.sendall(b"".join([hello, *again, *first]))
             self._waiting.clear()
-            self._connection = connection
+            self._connection, self._leaving = connection, False
             if self._ending:
                 _shut(connection, socket.SHUT_WR)
         for asked in lost:

@@ -13,7 +13,7 @@ import json
 import logging
 import os
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
 from socket import socket
 from typing import Any, Protocol
@@ -44,6 +44,8 @@ HELLO_SECONDS = 10.0
 UNUSED_SECONDS = 300.0
 """How long a gateway, or the runtime, is kept that no relay uses."""
 TICK_SECONDS = 1.0
+LEAVE_SECONDS, LEAVE_TICK_SECONDS = 600.0, 0.05
+"""How long calls in progress may take that a newer version waits for, and how often it is looked whether they do."""
 
 NOT_OF_SERVERS = frozenset(
     {
@@ -100,7 +102,7 @@ class Hello:
     profile: str | None
     groups: tuple[str, ...]
     agent: str | None
-    usage: str | None
+    usage: str | None = None
     folder: str
     environment: Mapping[str, str]
 
@@ -255,10 +257,19 @@ class Runtime:
         version: That of this program.
         opening: Opens the gateway that a relay asks for.
         clock: Returns the time in seconds.
+        hand_over: Gives the folder up to a newer version, and returns once that takes connections, or does not come.
     """
 
-    def __init__(self, version: str, opening: Opening, clock: Callable[[], float] = elapsed) -> None:
-        self._version, self._opening, self._clock = version, opening, clock
+    def __init__(
+        self,
+        version: str,
+        opening: Opening,
+        clock: Callable[[], float] = elapsed,
+        hand_over: Callable[[], Awaitable[None]] | None = None,
+    ) -> None:
+        self._version, self._opening, self._clock, self._hand_over = version, opening, clock, hand_over
+        self._accepting, self._accepted = anyio.CancelScope(), anyio.Event()
+        self._successor: str | None = None
         self._gateways: dict[str, _Gateway] = {}
         self._relays: dict[socket, Hello] = {}
         self._ended = anyio.Event()
@@ -278,6 +289,13 @@ class Runtime:
 
     async def _accept(self, listener: socket, secret: str, tasks: TaskGroup) -> None:
         listener.setblocking(False)
+        try:
+            with self._accepting:
+                await self._accept_all(listener, secret, tasks)
+        finally:
+            self._accepted.set()
+
+    async def _accept_all(self, listener: socket, secret: str, tasks: TaskGroup) -> None:
         while True:
             await anyio.wait_readable(listener)
             try:
@@ -323,8 +341,10 @@ class Runtime:
                 await _control(connection, {"refused": str(error)})
                 return
             if _order(hello.version) > _order(self._version):
-                log.warning("version %s takes the place of %s", hello.version, self._version)
-                self.end()
+                if self._successor is None:
+                    log.warning("version %s takes the place of %s", hello.version, self._version)
+                    self._successor = hello.version
+                    tasks.start_soon(self._leave)
                 return
             self._relays[connection] = hello
             try:
@@ -339,6 +359,19 @@ class Runtime:
             finally:
                 del self._relays[connection]
                 self._used = self._clock()
+
+    async def _leave(self) -> None:
+        """Give way to a newer version: relays go there once what they are waiting for has been answered."""
+        self._accepting.cancel()
+        await self._accepted.wait()
+        if self._hand_over is not None:
+            await self._hand_over()
+        with anyio.move_on_after(LEAVE_SECONDS):
+            for connection in list(self._relays):
+                await _control(connection, {"leave": self._successor})
+            while self._relays:  # noqa: ASYNC110
+                await anyio.sleep(LEAVE_TICK_SECONDS)
+        self.end()
 
     def _status(self) -> Mapping[str, Any]:
         """Return what the user wants to know."""
@@ -373,8 +406,9 @@ class Runtime:
             lines = _lines(connection, rest)
             own_client.set(hello.relay)
             await serve_client(server, state, "auto", lines, lines, session=hello.relay)
-            if not any(one.relay == hello.relay for key, one in self._relays.items() if key is not connection):
-                await gateway.left(hello)  # not if this process ends: then it comes again
+            again = any(one.relay == hello.relay for key, one in self._relays.items() if key is not connection)
+            if not again and self._successor is None:  # not if this process ends: then it comes again
+                await gateway.left(hello)
         finally:
             gateway.relays.discard(connection)
             gateway.unused_since = self._clock()

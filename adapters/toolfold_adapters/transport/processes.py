@@ -11,8 +11,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any
 
@@ -25,6 +26,8 @@ GRACE_SECONDS = 2.0
 POLL_SECONDS = 0.01
 Stream = int | IO[Any] | None
 PROCESSES = Path("/proc")
+noted: ContextVar[Callable[[int], object] | None] = ContextVar("toolfold_noted", default=None)
+"""Is called with each process that is started, for whoever ends it if this one is killed; not on Windows."""
 _BATCH = (".cmd", ".bat")
 _PLAIN = re.compile(r'"[^"%\r\n]*"')
 _SPECIAL = re.compile(r'["%&|<>^\r\n]')
@@ -50,7 +53,10 @@ async def start(
         process = await anyio.open_process(line, creationflags=subprocess.CREATE_NO_WINDOW, **how)
         assign_job(process)
         return process
-    return await anyio.open_process(command, start_new_session=True, **how)
+    process = await anyio.open_process(command, start_new_session=True, **how)
+    if (note := noted.get()) is not None:
+        note(process.pid)
+    return process
 
 
 def assign_job(process: Process) -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import AsyncGenerator, Generator, Mapping
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Callable, Generator, Mapping
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -20,12 +21,15 @@ from attrs import frozen
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
+import toolfold
 from tests.adapters.mcp.support import names_of
 from tests.process.serving import ENVIRONMENT
+from toolfold_adapters.runtime.left import start_of
 from toolfold_adapters.runtime.place import FOLDER, LOG
 from toolfold_adapters.runtime.relay import LOST, asked
 
 SECONDS = 180
+ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a relay starts the next runtime")
 UPSTREAM = str(Path(__file__).with_name("upstream.py"))
 PING = '{"jsonrpc": "2.0", "id": 1, "method": "ping"}\n'
 ERAS = pytest.mark.parametrize("era", ["legacy", "auto"])
@@ -170,6 +174,109 @@ async def test_a_runtime_that_is_killed_costs_a_host_nothing_but_the_calls_that_
             assert await call(client, "own__record", word="twice") == "twice"
         assert machine.recorded == ["once", "twice"]
         assert machine.process != first
+
+
+def processes_of(machine: Machine) -> tuple[int, list[int]]:
+    """Return the process of the runtime, and those that it has started."""
+    process = machine.process
+    return process, [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
+
+
+def words_of(process: int) -> list[str]:
+    """Return the command line of a process, which may have ended."""
+    with suppress(OSError):
+        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
+    return []
+
+
+def wait_until(comes: Callable[[], bool]) -> None:
+    end = time.monotonic() + SECONDS
+    while not comes():
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def is_there(process: int) -> bool:
+    return start_of(process) is not None
+
+
+@ON_LINUX
+@pytest.mark.spec("GWY-15")
+async def test_a_copy_that_waits_takes_the_place_of_a_runtime_that_is_killed_and_ends_with_one_that_ends(
+    machine: Machine,
+) -> None:
+    async with session(machine, "legacy") as client:
+        first, children = processes_of(machine)
+        (copy,) = [one for one in children if "--standby" in words_of(one)]
+        machine.kill()
+        await names_of(client)  # a call before the next runtime is there may have run
+        assert await call(client, "own__record", word="once") == "once"
+        second, children = processes_of(machine)
+        assert (second, is_there(first)) == (copy, False)
+        (third,) = [one for one in children if "--standby" in words_of(one)]
+        assert "--for-relay" in words_of(second)
+    assert machine.toolfold("down").stdout == "The runtime has ended.\n"
+    wait_until(lambda: not is_there(second) and not is_there(third))
+
+
+@ON_LINUX
+@pytest.mark.spec("GWY-15")
+async def test_a_server_that_outlives_a_runtime_that_was_killed_is_ended_by_the_next(machine: Machine) -> None:
+    machine.config.write_text(machine.config.read_text().replace('record"]', 'record", "linger"]'))
+    async with session(machine, "legacy") as client:
+        before = await call(client, "own__process")
+        machine.kill()
+        await names_of(client)
+        assert await call(client, "own__process") != before
+        await anyio.to_thread.run_sync(wait_until, lambda: not is_there(before))
+        now = await call(client, "own__process")
+        assert is_there(now)
+
+
+@pytest.mark.spec("GWY-14")
+async def test_a_newer_version_takes_over_without_that_a_session_notices(machine: Machine, tmp_path: Path) -> None:
+    newer = tmp_path / "newer"
+    package = Path(toolfold.__file__).parent
+    shutil.copytree(package, newer / "toolfold", ignore=shutil.ignore_patterns("__pycache__"))
+    init = newer / "toolfold" / "__init__.py"
+    init.write_text(init.read_text().replace(f'__version__ = "{toolfold.__version__}"', '__version__ = "99.0"'))
+    path = f"{newer}{os.pathsep}{ENVIRONMENT['PYTHONPATH']}"
+    go, answers = machine.place / "go", list[str]()
+    async with session(machine, "legacy") as one, session(machine, "auto") as busy:
+        listed = await names_of(one)
+        assert asked(str(machine.runtime), "status")["version"] == toolfold.__version__
+        first = machine.process
+
+        async def record() -> None:
+            answers.append(await call(busy, "own__record", word="once", go=str(go)))
+
+        with anyio.fail_after(SECONDS):
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(record)
+                while machine.recorded != ["once"]:
+                    await anyio.to_thread.run_sync(machine.look)
+                async with Client(machine.host(PYTHONPATH=path), mode="legacy") as new:
+                    await new.call_tool("open_group", {"group": "own"})
+                    assert await call(new, "own__record", word="twice") == "twice"
+                assert asked(str(machine.runtime), "status")["version"] == "99.0"
+                assert machine.process != first
+                assert await call(one, "own__record", word="thrice") == "thrice"
+                assert await names_of(one) == listed
+                assert not answers
+                go.touch()
+        assert answers == ["once"]
+        assert await call(busy, "own__record", word="again") == "again"
+        await anyio.to_thread.run_sync(wait_until, lambda: not is_running(first))
+    assert machine.recorded == ["once", "twice", "thrice", "again"]
+
+
+def is_running(process: int) -> bool:
+    """Return whether there is a process of a number."""
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return start_of(process) is not None or sys.platform != "linux"
 
 
 @pytest.mark.spec("GWY-15", "ISO-3")

@@ -1,4 +1,7 @@
-"""A server behind the runtime: `upstream.py RECORD`, where each call of `record` adds a line once it has begun."""
+"""A server behind the runtime: `upstream.py RECORD [linger]`.
+
+Each call of `record` adds a line once it has begun.
+"""
 
 from __future__ import annotations
 
@@ -43,3 +46,5 @@ def record(word: str, go: str = "") -> str:
 
 
 server.run()
+while "linger" in sys.argv:  # a server that does not end with its standard input
+    time.sleep(1)
