@@ -2,7 +2,7 @@
 
 program                           the program and its commands, each of which has a module of its name
 serve, init, approve              a server, a gateway, and the clients and definitions that it is for
-connect, connecting, up, down     the relay of a client, which imports next to nothing, and the runtime of a user
+connect, connecting, up, down, installing  the relay of a client, which imports next to nothing, and a user's runtime
 inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, called, declared for programs
 explain, check                    why a tool can or can't be called, and whether an agent can have it
 report, status, records, saved    what was used of a server, and how it is doing: asking it, or what it recorded

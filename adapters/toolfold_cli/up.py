@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
@@ -21,7 +22,7 @@ from attrs import frozen
 from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import extras_named
 from toolfold_adapters.observe.stored_usage import usage_url
-from toolfold_adapters.runtime.kept import keep, reopen_log
+from toolfold_adapters.runtime.kept import kept_short, reopen_log
 from toolfold_adapters.runtime.left import Servers
 from toolfold_adapters.runtime.place import (
     SERVERS,
@@ -97,6 +98,7 @@ LEASE_SECONDS = 1.0
     epilog=examples(
         "toolfold up                        have the runtime in this terminal; Ctrl-C ends it",
         "toolfold up --log-level info       and see what it does",
+        "toolfold up --install              have the system start it when you log in",
     ),
 )
 @click.option(
@@ -105,13 +107,23 @@ LEASE_SECONDS = 1.0
 @click.option(
     "--for-relay", is_flag=True, help="Be the one that a relay starts: it is no failure if there is one already."
 )
+@click.option("--keep", is_flag=True, help="Go on while no relay is connected.")
+@click.option(
+    "--install",
+    is_flag=True,
+    help="Write the file that has the system start it when you log in, and say how to use it.",
+)
+@click.option("--uninstall", is_flag=True, help="Remove that file.")
 @traceback_option
-def up_command(log_level: str, for_relay: bool) -> None:
+def up_command(log_level: str, for_relay: bool, keep: bool, install: bool, uninstall: bool) -> None:
     """Be the runtime that all relays of this user share, in the foreground.
 
     A relay, `toolfold connect FILE`, starts one where there is none, so this is for looking at what it does. It ends
     when no relay has been connected for five minutes, or by `toolfold down`.
     """
+    if install or uninstall:
+        _install(remove=uninstall)
+        return
     try:
         folder = prepared(folder_of(os.environ))
     except Misplaced as error:
@@ -132,8 +144,33 @@ def up_command(log_level: str, for_relay: bool) -> None:
             lock, copy = with_standby(folder, lock)
             held.callback(copy.end)
         held.callback(os.close, lock)
-        run(partial(_serve, folder, started, held, quiet=for_relay))
+        run(partial(_serve, folder, started, held, quiet=for_relay, keep=keep))
     shutdown.exit_if_signalled()
+
+
+def _install(*, remove: bool) -> None:
+    """Write the file that has the system start the runtime, or remove it, and say what to do then."""
+    from .installing import service
+
+    command = (sys.executable, "-m", "toolfold_cli", "up", "--for-relay", "--keep")
+    if sys.platform == "win32":
+        user: int | str = os.environ.get("USERNAME", "")
+    else:
+        user = os.getuid()
+    found = service(command, os.environ, Path.home(), user)
+    try:
+        if remove:
+            found.path.unlink()
+            click.echo(f"Removed: {found.path}\nTo end what it started:\n  {found.stop}")
+            return
+        found.path.parent.mkdir(parents=True, exist_ok=True)
+        found.path.write_text(found.text, encoding=found.encoding)
+    except FileNotFoundError:
+        click.echo(f"There is no {found.path}.")
+        return
+    except OSError as error:
+        raise Failed(f"{found.path} can't be written: {error.strerror}.") from error
+    click.echo(f"Wrote: {found.path}\nTo have it used:\n  {found.start}")
 
 
 def _locked(folder: str) -> int | None:
@@ -143,7 +180,7 @@ def _locked(folder: str) -> int | None:
     return lock
 
 
-async def _serve(folder: str, started: Any, held: ExitStack, *, quiet: bool) -> None:
+async def _serve(folder: str, started: Any, held: ExitStack, *, quiet: bool, keep: bool) -> None:
     from toolfold import __version__
     from toolfold_adapters.gateway.upstream.pool import Pool
     from toolfold_adapters.runtime.runtime import Runtime
@@ -161,10 +198,11 @@ async def _serve(folder: str, started: Any, held: ExitStack, *, quiet: bool) -> 
             tasks.start_soon(servers.end, servers.left())
             if quiet:
                 reopen_log(folder)
-                tasks.start_soon(keep, folder)
+                tasks.start_soon(kept_short, folder)
             opening = partial(_opened, Path(folder, STATE), Pool(tasks))
             handing_over = partial(_hand_over, folder, held)
-            await Runtime(__version__, opening, hand_over=handing_over).serve(listener, secret)
+            runtime = Runtime(__version__, opening, hand_over=handing_over, kept=keep)
+            await runtime.serve(listener, secret)
             tasks.cancel_scope.cancel()
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from tests.external.hosts import running
 from tests.external.hosts.cases import CASES, TURNS, Case
-from tests.external.hosts.hosts import HOSTS, Host
+from tests.external.hosts.hosts import BY_NAME, HOSTS, Host
 from tests.external.hosts.running import MODERN, Run, run
 from tests.external.support import FOLDER
 
@@ -57,6 +57,21 @@ def test_the_version_of_a_host_is_that_of_the_program_that_is_run(
 @pytest.mark.parametrize("case", CASES, ids=[case.name for case in CASES])
 def test_a_host_shows_its_model(host: Host, ran: Run, case: Case) -> None:
     assert case.outcome(ran) == host.outcomes.get(case.name, case.expected), ran.results or ran.output
+
+
+@each_host
+@pytest.mark.spec("GWY-14", "GWY-15")
+@pytest.mark.parametrize("killed", [False, True], ids=["cold", "killed"])
+def test_a_host_shows_the_same_through_a_relay_also_when_the_runtime_is_killed_before_each_turn(
+    host: Host, killed: bool, tmp_path: Path
+) -> None:
+    work = tmp_path / "host"
+    work.mkdir()
+    with running.runtime(tmp_path, killed=killed) as (relay, kill):
+        ran = run(host, list(TURNS.values()), work, gateway=relay, meanwhile=kill)
+    compared = [case for case in CASES if case.name != BY_NAME]  # which the era decides: cold, that may be the older
+    expected = {case.name: host.outcomes.get(case.name, case.expected) for case in compared}
+    assert {case.name: case.outcome(ran) for case in compared} == expected, ran.results or ran.output
 
 
 @each_host

@@ -39,7 +39,7 @@ def remove_old(folder: str, now: float) -> None:
                 path.unlink()
 
 
-async def keep(folder: str) -> None:
+async def kept_short(folder: str) -> None:
     """Keep the log short while the runtime serves."""
     log = Path(folder, LOG)
     await to_thread.run_sync(remove_old, folder, time.time())

@@ -7,13 +7,12 @@ it is started. On Windows the system ends them, and on macOS it does not say wha
 from __future__ import annotations
 
 import logging
-import os
-import signal
-import sys
 from contextlib import suppress
 from pathlib import Path
 
 import anyio
+
+from ..transport.processes import end_group
 
 log = logging.getLogger("toolfold.runtime")
 
@@ -55,17 +54,14 @@ class Servers:
 
     async def end(self, left: list[tuple[int, str]]) -> None:
         """End processes with what they have started, if they do not by themselves."""
-        if sys.platform == "win32":
-            return
-        for number in (signal.SIGTERM, signal.SIGKILL):
+        for force in (False, True):
             if not (left := [(process, start) for process, start in left if start_of(process) == start]):
                 return
             await anyio.sleep(GRACE_SECONDS)
             for process, start in left:
                 if start_of(process) == start:
                     log.info("ending process %d, a server of the runtime that was killed", process)
-                    with suppress(OSError):
-                        os.killpg(process, number)
+                    end_group(process, force=force)
 
 
 def start_of(process: int) -> str | None:

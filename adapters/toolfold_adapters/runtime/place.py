@@ -31,7 +31,7 @@ FOLDER = "TOOLFOLD_RUNTIME"
 SOCKET, LOCK, STANDBY, TURN, LOG, PORT = "socket", "lock", "standby", "turn", "runtime.log", "port.json"
 ANSWERS, STATE, SERVERS = "answers", "state", "servers"
 """What is in the folder: see `runtime` and `relay`."""
-FILES, FOLDERS = (LOCK, TURN, LOG, PORT), (ANSWERS, STATE)
+FILES, FOLDERS = (LOCK, STANDBY, TURN, LOG, PORT, SERVERS), (ANSWERS, STATE)
 SET_ASIDE = ".damaged"
 """What the name of something ends with that stood in the way of the runtime."""
 LONGEST_PATH = 100

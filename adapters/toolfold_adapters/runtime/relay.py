@@ -47,7 +47,7 @@ CONTROL = b"\t"
 """What the lines begin with that are between relay and runtime; no message does."""
 
 HANDSHAKES = ("initialize", "server/discover")
-LASTING = frozenset({"subscriptions/listen"})
+UNENDING = frozenset({"subscriptions/listen"})
 """Requests that are answered when they end, so that nobody waits for that."""
 STANDING = ("logging/setLevel", "resources/subscribe")
 """Requests whose effect lasts as long as a connection, so that they are made again on the next."""
@@ -108,7 +108,7 @@ class Relay:
         self._hello, self._folder, self._start, self._source, self._sink = hello, folder, start, source, sink
         self._lock, self._writing, self._over = (_thread.allocate_lock() for _ in range(3))
         self._connection: socket.socket | None = None
-        self._ending = self._leaving = False
+        self._ending = self._superseded = False
         self._opening: list[bytes] = []
         self._standing: dict[str, bytes] = {}
         self._pending: dict[Any, tuple[Message, bytes]] = {}
@@ -169,7 +169,7 @@ class Relay:
         if known is not None:
             self._write(_line({"jsonrpc": "2.0", "id": asked, "result": known}))
         self._pass_up(line, is_request=True)
-        if self._leaving:
+        if self._superseded:
             self._leave()
 
     def _forget(self, asked: object) -> None:
@@ -182,7 +182,7 @@ class Relay:
         """Send a line to the runtime, or once there is one; a new request waits for the next, if that is there."""
         with self._lock:
             connection = self._connection
-            if connection is None or (self._leaving and is_request):
+            if connection is None or (self._superseded and is_request):
                 self._waiting.append(line)
                 return
         try:
@@ -216,7 +216,7 @@ class Relay:
                 self._refused(str(said["refused"]))
             elif "leave" in said:
                 with self._lock:
-                    self._leaving = True
+                    self._superseded = True
                 self._leave()
             return
         message = _read(line) if b'"id"' in line else None
@@ -250,8 +250,8 @@ class Relay:
         with self._lock:
             unsent = {*self._waiting}
             asked = [message for message, line in self._pending.values() if line not in unsent]
-            done = not self._silent and all(message.get("method") in LASTING for message in asked)
-            if self._leaving and done and self._connection is not None:
+            done = not self._silent and all(message.get("method") in UNENDING for message in asked)
+            if self._superseded and done and self._connection is not None:
                 _shut(self._connection, socket.SHUT_RDWR)
 
     def _learn(self, result: Any) -> None:
@@ -327,7 +327,7 @@ class Relay:
             first = [line for line in self._waiting if line not in again]
             connection.sendall(b"".join([hello, *again, *first]))
             self._waiting.clear()
-            self._connection, self._leaving = connection, False
+            self._connection, self._superseded = connection, False
             if self._ending:
                 _shut(connection, socket.SHUT_WR)
         for asked in lost:

@@ -258,6 +258,7 @@ class Runtime:
         opening: Opens the gateway that a relay asks for.
         clock: Returns the time in seconds.
         hand_over: Gives the folder up to a newer version, and returns once that takes connections, or does not come.
+        kept: Whether it goes on while nobody uses it.
     """
 
     def __init__(
@@ -266,10 +267,13 @@ class Runtime:
         opening: Opening,
         clock: Callable[[], float] = elapsed,
         hand_over: Callable[[], Awaitable[None]] | None = None,
+        *,
+        kept: bool = False,
     ) -> None:
         self._version, self._opening, self._clock, self._hand_over = version, opening, clock, hand_over
         self._accepting, self._accepted = anyio.CancelScope(), anyio.Event()
         self._successor: str | None = None
+        self._kept = kept
         self._gateways: dict[str, _Gateway] = {}
         self._relays: dict[socket, Hello] = {}
         self._ended = anyio.Event()
@@ -318,7 +322,7 @@ class Runtime:
                 if gateway.ready.is_set() and (idle or gateway.over.is_set()):
                     del self._gateways[key]
                     gateway.over.set()
-            if not self._relays and now - self._used >= UNUSED_SECONDS:
+            if not self._kept and not self._relays and now - self._used >= UNUSED_SECONDS:
                 log.info("no relay has been connected for %g seconds", UNUSED_SECONDS)
                 self.end()
 

@@ -7,8 +7,10 @@ interpreter, with arguments that it passes on unchanged.
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -90,6 +92,13 @@ def memory_of(leaders: Collection[int]) -> dict[int, int]:
                 kilobytes = next(line.split()[1] for line in rollup.splitlines() if line.startswith("Pss:"))
                 found[leader] = found.get(leader, 0) + int(kilobytes) * 1024
     return found
+
+
+def end_group(leader: int, *, force: bool) -> None:
+    """Ask a process that `start` started elsewhere to end, with its children, or end it by force; not on Windows."""
+    if sys.platform != "win32":
+        with suppress(OSError):
+            os.killpg(leader, signal.SIGKILL if force else signal.SIGTERM)
 
 
 async def wait(process: Process) -> None:

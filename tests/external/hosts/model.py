@@ -87,7 +87,7 @@ def scripted_model(
 
     Args:
         turns: The script.
-        asked: Called when the first request that offers tools has come.
+        asked: Called when a request that offers tools has come.
     """
 
     class Handler(BaseHTTPRequestHandler):
@@ -162,8 +162,7 @@ def _turn(
     request = Request(api, body)
     if not api.tools(body):
         return "ok"
-    if not model.requests:
-        asked()
+    asked()
     model.requests.append(request)
     time.sleep(THINKING_SECONDS)
     made, calls = api.made(body), 0

@@ -8,14 +8,19 @@ import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from itertools import pairwise, starmap
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from attrs import frozen
 
-from tests.external.support import FOLDER, serving
+from tests.external.support import FOLDER as INSTALLED
+from tests.external.support import serving
+from toolfold_adapters.runtime.place import FOLDER
+from toolfold_adapters.runtime.relay import asked
 
 from .hosts import Host, Setting
 from .model import Call, Request, scripted_model
@@ -69,7 +74,7 @@ def _same(before: str, after: str) -> int:
 
 def folders() -> list[Path]:
     """Return the folders that hosts may be installed in."""
-    return [FOLDER, *map(Path, filter(None, [os.environ.get(OTHERS)]))]
+    return [INSTALLED, *map(Path, filter(None, [os.environ.get(OTHERS)]))]
 
 
 def command(host: Host) -> tuple[str, ...] | None:
@@ -114,7 +119,31 @@ def servers(folder: Path, started: Path) -> Path:
     return file
 
 
-def run(host: Host, turns: Sequence[Sequence[Call]], folder: Path, *options: str) -> Run:
+@contextmanager
+def runtime(folder: Path, *, killed: bool) -> Generator[tuple[tuple[str, ...], Callable[[], None]]]:
+    """Yield the command of relays with a runtime of their own, and what kills that if it is to be killed."""
+    with TemporaryDirectory(prefix="r-") as place:
+        variables = (f"{FOLDER}={place}", *(f"{name}={folder}" for name in ("XDG_CACHE_HOME", "XDG_DATA_HOME")))
+        program = ("/usr/bin/env", *variables, sys.executable, "-m", "toolfold_cli")
+
+        def kill() -> None:
+            with suppress(OSError):
+                os.kill(int(asked(place, "status")["process"]), signal.SIGKILL)
+
+        try:
+            yield (*program, "connect"), kill if killed else lambda: None
+        finally:
+            subprocess.run([*program, "down"], check=True, timeout=PATIENCE, capture_output=True)
+
+
+def run(
+    host: Host,
+    turns: Sequence[Sequence[Call]],
+    folder: Path,
+    *options: str,
+    gateway: Sequence[str] | None = None,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> Run:
     """Run a host until it has ended, or its time is over.
 
     Args:
@@ -122,15 +151,23 @@ def run(host: Host, turns: Sequence[Sequence[Call]], folder: Path, *options: str
         turns: What its model does.
         folder: An empty folder.
         options: Options of `toolfold serve`.
+        gateway: What starts the gateway, but for its configuration, in place of `toolfold serve`.
+        meanwhile: Is called whenever the model is asked.
     """
     home, work, wire, started = (folder / name for name in ("home", "work", "wire.jsonl", "started"))
     home.mkdir()
     work.mkdir()
     start = command(host)
     assert start is not None, f"{host.name} is installed"
-    with scripted_model(turns, asked=started.touch) as model:
-        gateway = serving(str(servers(folder, started)), *options)
-        tee = (sys.executable, "-S", "-E", str(HERE / "tee.py"), str(wire), *gateway)
+
+    def think() -> None:
+        started.touch()
+        meanwhile()
+
+    with scripted_model(turns, asked=think) as model:
+        file = str(servers(folder, started))
+        begun = serving(file, *options) if gateway is None else (*gateway, file)
+        tee = (sys.executable, "-S", "-E", str(HERE / "tee.py"), str(wire), *begun)
         launch = host.configure(Setting(home, work, model.url, tee))
         path = os.pathsep.join([str(Path(_node()).parent), "/usr/local/bin", "/usr/bin", "/bin"])
         env = {"HOME": str(home), "PATH": path, "LANG": "C.UTF-8", "TERM": "dumb", "DO_NOT_TRACK": "1", **launch.env}

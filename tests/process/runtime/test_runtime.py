@@ -17,7 +17,7 @@ from attrs import define, evolve, field
 from toolfold import ConfigError, ToolSet
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.runtime.place import SOCKET, listening
+from toolfold_adapters.runtime.place import SOCKET, connected, listening
 from toolfold_adapters.runtime.runtime import UNUSED_SECONDS, Hello, Runtime
 from toolfold_adapters.stores import SQLiteStore
 
@@ -273,6 +273,33 @@ async def test_whoever_does_not_say_who_it_is_is_not_served(line: bytes, folder:
                     assert (await stream.receive()).startswith(b"\t")
         async with served.relay("a") as relay:
             await relay.initialize()
+
+
+@pytest.mark.spec("GWY-14")
+async def test_over_loopback_a_relay_is_served_that_knows_the_secret_and_no_other(folder: Path) -> None:
+    runtime = Runtime("1.0", Opened(folder), lambda: 0.0)
+    listener, secret = listening(str(folder), by_port=True)
+    hello = {"toolfold": "1.0", "relay": "a", "target": "t", "folder": "/f", "environment": {}}
+    with listener, anyio.fail_after(SECONDS):
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(runtime.serve, listener, secret)
+            for said, is_served in ((secret, True), ("", False), ("x" * 32, False)):
+                connection, known = connected(str(folder), by_port=True)
+                connection.close()
+                assert known == secret
+                async with await anyio.connect_tcp(*listener.getsockname()) as stream:
+                    relay = RelayPlayed(stream)
+                    await relay.say(**hello, secret=said)
+                    if is_served:
+                        await relay.initialize()
+                        assert OPEN not in await relay.listed()
+                    else:
+                        line = await relay.lines.receive_until(b"\n", 1000)
+                        assert line == b'\t{"refused": "The secret is not that of this runtime."}'
+                async with await anyio.connect_tcp(*listener.getsockname()) as stream:
+                    await stream.send(json.dumps({"ask": "end", "secret": "wrong"}).encode() + b"\n")
+                    assert b"refused" in await stream.receive()
+            tasks.cancel_scope.cancel()
 
 
 @pytest.mark.spec("GWY-14")
