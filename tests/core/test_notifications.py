@@ -12,6 +12,7 @@ from tests.core.support import Journal, desk, notifications
 from toolfold import (
     HookFailed,
     ParentInactive,
+    Profile,
     ProtocolError,
     Session,
     SessionClosed,
@@ -151,6 +152,19 @@ async def test_registration_notifies_only_on_request() -> None:
         one.notify()
         assert notified[1:] == [{"prompt", "resource"}, {"tool"}]
         assert len(others) == 2
+
+
+@pytest.mark.spec("NTF-3", "ISO-2")
+async def test_an_announcement_reaches_the_sessions_of_the_profiles_that_it_concerns() -> None:
+    tools = desk()
+    narrow = tools.register_profile(Profile("narrow", active=("a",)))
+    async with tools.open_session(profile="narrow") as one, tools.open_session() as other:
+        notified, others = notifications(one), notifications(other)
+        tools.notify_list_changed(concerns=lambda profile: profile is None)
+        assert notified == []
+        assert others == [{"tool"}]
+        tools.notify_list_changed(concerns=lambda profile: profile == narrow)
+        assert notified == others == [{"tool"}]
 
 
 @pytest.mark.spec("NTF-3", "SES-5")

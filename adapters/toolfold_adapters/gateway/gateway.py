@@ -112,9 +112,13 @@ class Gateway:
         without = tuple(name for name in one.without_output if name in tools)
         return evolve(one, tools=None if one.tools is None else len(tools), cut=0, without_output=without)
 
-    def offers(self, capability: str) -> bool:
-        """Return whether any server has a capability, or may have: one of which nothing is known yet."""
-        return any(one.known is None or capability in one.known.capabilities for one in self.upstreams.values())
+    def offers(self, capability: str, profile: Profile | None = None) -> bool:
+        """Return whether any server has a capability, or may have: one of which nothing is known yet.
+
+        Of a profile those count of which it has anything (SPEC ISO-2).
+        """
+        admitted = (one for one in self.upstreams.values() if self.registration.admits(one.key, profile))
+        return any(one.known is None or capability in one.known.capabilities for one in admitted)
 
     def extend(self, server: Server[Any], handlers: RequestHandlers) -> None:
         """Have a server that delivers the tools answer all else that the upstreams answer; for `build_server`."""

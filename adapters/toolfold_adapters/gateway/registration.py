@@ -68,12 +68,14 @@ class Made:
         components: What is new.
         left_out: A warning for each definition that can't be a component.
         kinds: The kinds of what differs.
+        servers: The upstreams of which that is.
     """
 
     gone: tuple[tuple[Kind, str], ...]
     components: tuple[Component, ...]
     left_out: tuple[str, ...]
     kinds: frozenset[Kind]
+    servers: frozenset[str]
 
 
 class UpstreamRegistration:
@@ -350,9 +352,22 @@ class UpstreamRegistration:
         if _with_new_files(before, after):
             kinds.add("resource")
         if kinds:
-            self._tools.notify_list_changed(kinds)
+            whole = settings is not None
+            self._tools.notify_list_changed(
+                kinds, concerns=lambda profile: whole or self._concerns(before, made, profile)
+            )
             set_apart(self, self._size)
         return report
+
+    def _concerns(self, before: Layout, made: Made, profile: Profile | None) -> bool:
+        """Return whether what differs is, or was, anything that sessions of a profile may have (SPEC ISO-2)."""
+        if profile is None:
+            return True
+        after = self._layout
+        differ = {path for path in {*before.groups, *after.groups} if before.groups.get(path) != after.groups.get(path)}
+        return any(map(profile.admits, differ)) or any(
+            _admits(self._config, layout, server, profile) for layout in (before, after) for server in made.servers
+        )
 
     def _made(self, before: Layout, after: Layout, renewed: frozenset[str] = frozenset()) -> Made:
         """Return how a layout becomes another, which is most of the work, without changing the tool set."""
@@ -375,6 +390,9 @@ class UpstreamRegistration:
             components=tuple(held[kind].by_name[name] for kind, name in new),
             left_out=tuple(left_out),
             kinds=frozenset(kind for kind, _ in (*gone, *differing)),
+            servers=frozenset(
+                layout.components[key].server for layout, keys in ((before, gone), (after, differing)) for key in keys
+            ),
         )
 
     def _change(self, after: Layout, made: Made, settings: ToolSet | None = None) -> list[str]:

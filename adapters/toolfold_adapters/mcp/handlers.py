@@ -20,7 +20,7 @@ from attrs import evolve
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from toolfold import Limit, Profile, Session, StoredSessions, ToolfoldError, ToolSet, WireNames, events
+from toolfold import Catalog, Limit, Profile, Session, StoredSessions, ToolfoldError, ToolSet, WireNames, events
 from toolfold.spi import Full, Kind, Memo, SessionKind, background
 
 from ..clock import elapsed
@@ -60,6 +60,8 @@ ENDING_SECONDS = 10
 """How long a server waits at its end for the hooks that tear down its sessions."""
 
 TasksOf = Callable[[Any], TaskGroup]
+Bound = Callable[[dict[str, Any], Profile, Catalog], dict[str, Any]]
+"""Returns those of a server's capabilities that there are under a profile, whose catalog this is."""
 
 
 class RequestHandlers:
@@ -78,6 +80,7 @@ class RequestHandlers:
         calls: Counts requests in progress.
         disclosure: The groups for clients that fetch them, by era, if they are served.
         on_announced: Is called when lists have changed for everybody, while the server runs.
+        bounds: Each returns those of the server's capabilities that there are under a profile.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -102,6 +105,7 @@ class RequestHandlers:
         _ = self._selections.default.start
         limits, self._by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
+        self.bounds: list[Bound] = []
         self._store = settings.store or MemoryStore(elapsed, lease=inf)
         shared = evolve(limits.handles, when_full="refuse")  # others use them, too
         self._shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)
@@ -255,7 +259,7 @@ class RequestHandlers:
         ):
             shown = self.extension(request) == GROUPS_EXTENSION
             groups = partial(self.disclosure[request.modern].top, ctx) if shown else None
-            return await self.subscriptions.listen(ctx, params, groups)
+            return await self.subscriptions.listen(ctx, params, groups, self.profile(ctx))
 
     # -- the server ---------------------------------------------------------------------------------------------------
 
@@ -280,6 +284,7 @@ class RequestHandlers:
         if ctx.request_id is None or ctx.method not in ("initialize", "server/discover"):
             return result
         answer, modern = dumped(result), ctx.method == "server/discover"
+        answer["capabilities"] = self._capabilities(answer.get("capabilities", {}), ctx)
         if said := self._instructions(answer.pop("instructions", None), ctx, modern=modern):
             answer["instructions"] = said
         if not modern:
@@ -287,6 +292,14 @@ class RequestHandlers:
             changing = {**capabilities.get("tools", {}), "listChanged": True}
             answer["capabilities"] = {**capabilities, "tools": changing}
         return answer
+
+    def _capabilities(self, given: dict[str, Any], ctx: RequestContext) -> dict[str, Any]:
+        """Return the capabilities that a client has under its profile, which may be fewer (SPEC ISO-2)."""
+        selection = self._selections.of(ctx.request)
+        if selection.profile is not None:
+            for bound in self.bounds:
+                given = bound(given, selection.profile, selection.catalog)
+        return given
 
     def _instructions(self, given: str | None, ctx: RequestContext, *, modern: bool) -> str:
         """Return the instructions for a client: how groups are opened, those given, and those of open groups.
@@ -323,7 +336,7 @@ class RequestHandlers:
                 # in memory, each client runs the server
                 if isinstance(event, events.ListsAnnounced) and subscriptions.running[0] is tasks:
                     self.on_announced()
-                    subscriptions.announce(event.kinds)
+                    subscriptions.announce(event.kinds, concerns=event.concerns)
 
             stop = self._tools.observe(announce)
             self._tools.pool.upkeep.start(tasks)

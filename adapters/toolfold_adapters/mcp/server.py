@@ -17,7 +17,8 @@ from mcp_types import INVALID_PARAMS
 from pydantic_core import from_json
 from starlette.applications import Starlette
 
-from toolfold import ConfigError, ToolSet, WireNames
+from toolfold import Catalog, ConfigError, Profile, ToolSet, WireNames
+from toolfold.spi import table
 
 from ..names import GROUPS_EXTENSION, GROUPS_SETTINGS
 from .extensions.groups import Groups, Toolbox
@@ -62,6 +63,7 @@ class ToolSetServer(Server[TaskGroup]):
             offer(self, extension)
         self._have_skills()
         handlers.on_announced = self._have_skills
+        handlers.bounds.append(_with_skills)
         trace_what_is_recorded(self)
         self.middleware.append(_with_arguments)
         if settings.extend is not None:
@@ -97,6 +99,14 @@ class ToolSetServer(Server[TaskGroup]):
         return super().create_initialization_options(
             notification_options or changing, experimental or None, extensions or {}
         )
+
+
+def _with_skills(capabilities: dict[str, Any], _: Profile, catalog: Catalog) -> dict[str, Any]:
+    """Return capabilities with the extension for skills only if a catalog has any."""
+    extensions = table(capabilities.get("extensions"))
+    if extensions is None or skills_of(catalog):
+        return capabilities
+    return {**capabilities, "extensions": {key: one for key, one in extensions.items() if key != Skills.identifier}}
 
 
 async def _with_arguments(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:

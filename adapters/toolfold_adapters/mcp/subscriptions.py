@@ -29,7 +29,7 @@ from mcp.server.subscriptions import (
 )
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
-from toolfold import Limit, Session
+from toolfold import Limit, Profile, Session
 from toolfold.spi import MAX_URI, Caller, Full, background
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
@@ -51,6 +51,7 @@ CHARACTERS = Limit(4 * 1024 * 1024, 256 * 1024)
 """How many characters their URIs, and in the modern era whole requests to subscribe, may have (SPEC STO-7)."""
 
 Event = ServerEvent | str
+Concerns = Callable[[Profile | None], bool] | None
 
 Watch = Callable[..., Coroutine[Any, Any, None]]
 """Called with the request of a subscription, its URIs, what to call with each update, and a `task_status` that
@@ -105,14 +106,20 @@ class Subscriptions:
         self.watch: Watch | None = None
         self.before_listening: Callable[[Any], Awaitable[Any]] | None = None
         self._by_caller = by_caller
-        self._pending: deque[tuple[str | None, Any]] = deque()
+        self._pending: deque[tuple[str | None, Any, Concerns]] = deque()
+        self._concerns: Concerns = None
         self._publishing = False
         self._buses: dict[str, InMemorySubscriptionBus] = {}
         self._subscribers: dict[str, int] = {}
         self._followed: WeakValueDictionary[str, Session] = WeakValueDictionary()
 
-    async def listen(self, ctx: Any, params: Any, groups: Callable[[], Any] | None = None) -> Any:
-        """Serve one subscription until its client disconnects; `groups` returns those at root, if it is offered any."""
+    async def listen(
+        self, ctx: Any, params: Any, groups: Callable[[], Any] | None = None, profile: Profile | None = None
+    ) -> Any:
+        """Serve one subscription until its client disconnects; `groups` returns those at root, if it is offered any.
+
+        What is announced is for it if it concerns its profile (SPEC ISO-2).
+        """
         caller = principal_of(ctx) if self._by_caller else ""
         if self.before_listening is not None:
             await self.before_listening(ctx)  # in a store, the session may be known to other processes only
@@ -121,7 +128,12 @@ class Subscriptions:
         self._subscribers[caller] = self._subscribers.get(caller, 0) + 1
         try:
             async with background() as tasks:
-                end = bus.subscribe(subscription.deliver)  # what is published until it is acknowledged comes after that
+
+                def deliver(event: ServerEvent) -> None:  # what is published until it is acknowledged comes after that
+                    if self._concerns is None or self._concerns(profile):
+                        subscription.deliver(event)
+
+                end = bus.subscribe(deliver)
                 try:
                     if self.watch is not None and (uris := wanted_uris(params.notifications)):
                         subscription.honor(uris)
@@ -138,12 +150,15 @@ class Subscriptions:
         """Record that a caller's session notifies of all changes itself, announcements included."""
         self._followed[caller] = session
 
-    def announce(self, kinds: frozenset[str], caller: str | None = None) -> None:
-        """Notify a caller's subscribers soon that lists changed, or all callers whose session does not do so itself."""
+    def announce(self, kinds: frozenset[str], caller: str | None = None, concerns: Concerns = None) -> None:
+        """Notify a caller's subscribers soon that lists changed, or all callers whose session does not do so itself.
+
+        `concerns` returns whether that is for subscriptions of a profile; it is for all, unless it is given.
+        """
         if not self.running:
             return
         events = sorted({EVENTS[kind] for kind in kinds}, key=lambda event: str(event.__name__))
-        queue(self._pending, [(caller, event) for event in events], MAX_WAITING)
+        queue(self._pending, [(caller, event, concerns) for event in events], MAX_WAITING)
         if not self._publishing:
             self._publishing = True
             self.running[0].start_soon(self._publish_pending)
@@ -151,7 +166,7 @@ class Subscriptions:
     async def _publish_pending(self) -> None:
         try:
             while self._pending:
-                caller, event = self._pending.popleft()
+                caller, event, self._concerns = self._pending.popleft()
                 callers = [one for one in self._buses if not self._is_followed(one)] if caller is None else [caller]
                 for one in callers:
                     if one in self._buses:

@@ -6,12 +6,13 @@ answered: in sum for whoever counts (`Called`, `Refused`, `Listed`), and as it h
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args
 
 from attrs import field
 
 from .._catalog.catalog import Catalog
-from .._catalog.components import Component, Kind
+from .._catalog.components import Component, Kind, Profile
 from .._snapshot import Change
 from .._values import frozen
 from .._view.calling import ToolResult
@@ -92,9 +93,13 @@ class SessionEnded:
 
 @frozen
 class ListsAnnounced:
-    """The owner of the tool set announced that lists changed, after registrations (SPEC NTF-3)."""
+    """The owner of the tool set announced that lists changed, after registrations (SPEC NTF-3).
+
+    `concerns` returns whether it is for sessions of a profile, or of none.
+    """
 
     kinds: frozenset[str]
+    concerns: Callable[[Profile | None], bool] = field(default=lambda _: True, eq=False, repr=False)
 
 
 Event = (

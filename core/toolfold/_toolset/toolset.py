@@ -687,8 +687,10 @@ class ToolSet(Displayed):
         return self.pool.sessions
 
     @on_loop
-    def notify_list_changed(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
-        """Notify every open session's listeners that lists changed, after registrations at run time.
+    def notify_list_changed(
+        self, kinds: Kind | Iterable[Kind] = "tool", *, concerns: Callable[[Profile | None], bool] = lambda _: True
+    ) -> None:
+        """Notify open sessions' listeners that lists changed, after registrations at run time.
 
         Call it also after a change of the application state that predicates and modes read: no notification is sent
         otherwise, although the next list shows it. A change of counts is not a change of the list (SPEC MOD-2): clients
@@ -698,14 +700,17 @@ class ToolSet(Displayed):
 
         Args:
             kinds: Which lists: one of `"tool"`, `"prompt"`, `"resource"` and `"resource_template"`, or several.
+            concerns: Returns whether sessions of a profile are notified, or with `None` those without one; all are,
+                unless it is given.
 
         Raises:
             ConfigError: There is no such kind.
         """
         changed = kinds_of(kinds)
         for session in self.pool.live:
-            session.notify(changed)
-        self.observers.notify(ListsAnnounced(changed))
+            if concerns(session.profile):
+                session.notify(changed)
+        self.observers.notify(ListsAnnounced(changed, concerns))
 
     async def end_idle_sessions(self) -> int:
         """End the sessions without a request for `idle_timeout` seconds; return how many.

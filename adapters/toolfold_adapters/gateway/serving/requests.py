@@ -64,6 +64,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     """
     requests = Requests(gateway, handlers)
     gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
+    handlers.bounds.append(requests.able)
 
     asked_for: set[str] = set()
 
@@ -113,6 +114,14 @@ class Requests:
     def __init__(self, gateway: Gateway, handlers: RequestHandlers) -> None:
         self._gateway = gateway
         self._handlers = handlers
+
+    def able(self, capabilities: dict[str, Any], profile: Profile, _: Catalog) -> dict[str, Any]:
+        """Return the capabilities of a server without those that none has of the servers of a profile (SPEC ISO-2)."""
+        offers = partial(self._gateway.offers, profile=profile)
+        given = {key: one for key, one in capabilities.items() if key not in ("completions", "logging") or offers(key)}
+        if (resources := table(given.get("resources"))) is not None and not offers("resources"):
+            given["resources"] = {key: one for key, one in resources.items() if key != "subscribe"}
+        return given
 
     async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:
         """Return completions of an argument of a prompt or resource template, as its upstream gives them."""
