@@ -2,10 +2,12 @@
 
     python -m tests.process.besieged --seconds 60 --sessions 40
 
-One process serves, and clients of so many sessions ask it from another. An honest client opens a group and calls a
-tool whose answer is known. The hostile one sends what no client would. The hostile server changes its list after each
-look, answers in broken JSON, asks what nobody asked for, and dies; the honest one is killed now and then. Lost is an
-answer that is wrong, that does not come, or that is no refusal in a sentence; the status is 1 if there is any.
+One process serves, and clients of so many sessions ask it from another. An honest client opens the groups of two
+servers, of which each session has processes of its own, and calls a tool of each in turn whose answer is known. The
+hostile one sends what no client would. The hostile server changes its list after each look, answers in broken JSON,
+asks what nobody asked for, and dies. Processes of one of the honest ones are killed now and then, and none of the
+other. Lost is an answer that is wrong, that does not come, or that is no refusal in a sentence; the status is 1 if
+there is any.
 """
 
 from __future__ import annotations
@@ -38,6 +40,10 @@ PATIENCE = 60.0
 """Seconds after which an answer is lost."""
 PAUSE = 8.0
 """Seconds between two times that the honest server is killed."""
+KILLED, SPARED = "killed", "spared"
+"""The honest servers, by what becomes of their processes."""
+STARTED = "started"
+"""What is asked of a server whose process starts for it."""
 AT_ONCE, HOSTILE_AT_ONCE = 20, 5
 """How many honest and how many hostile requests are under way at a time."""
 HOSTILE_TOOLS = 2_000
@@ -48,7 +54,7 @@ import os, pathlib
 from toolfold import ToolSet
 
 tools = ToolSet("honest")
-pathlib.Path(__file__).with_name("honest.pid").write_text(str(os.getpid()))
+pathlib.Path(__file__).with_suffix(".pid").write_text(str(os.getpid()))
 
 
 @tools.tool()
@@ -73,7 +79,7 @@ class Figures:
     tried: int = 0
     failures: Counter[int] = field(factory=Counter[int])
     killed: int = 0
-    seconds: list[float] = field(factory=list[float])
+    seconds: dict[str, list[float]] = field(factory=lambda: {one: list[float]() for one in (SPARED, KILLED, STARTED)})
     memory: int = 0
 
 
@@ -84,11 +90,11 @@ class Client:
     http: httpx2.AsyncClient
     figures: Figures
     session: str = ""
-    echo: str = ""
+    open: set[str] = field(factory=set[str])
     numbers: count[int] = field(factory=lambda: count(1))
 
-    async def ask(self, method: str, params: dict[str, Any]) -> dict[str, Any]:
-        """Return the result of a request; raises `Lost`."""
+    async def ask(self, method: str, params: dict[str, Any], waits: str = SPARED) -> dict[str, Any]:
+        """Return the result of a request, given what it waits for, a spared server if for any; raises `Lost`."""
         own = {"mcp-session-id": self.session, "mcp-protocol-version": LEGACY} if self.session else {}
         body = {"jsonrpc": "2.0", "id": next(self.numbers), "method": method, "params": params}
         began = monotonic()
@@ -98,7 +104,7 @@ class Client:
         except (httpx2.HTTPError, TimeoutError) as error:
             raise Lost(f"{method}: {error!r}") from error
         self.figures.requests += 1
-        self.figures.seconds.append(monotonic() - began)
+        self.figures.seconds[waits].append(monotonic() - began)
         self.session = self.session or answer.headers.get("mcp-session-id", "")
         found = [message for message in _messages(answer) if message.get("id") == body["id"]]
         if len(found) != 1 or "result" not in found[0]:
@@ -106,9 +112,9 @@ class Client:
         result: dict[str, Any] = found[0]["result"]
         return result
 
-    async def call(self, name: str, **arguments: Any) -> str | None:
+    async def call(self, waits: str, name: str, **arguments: Any) -> str | None:
         """Return the text of a result; `None` if it was refused in a sentence, which is counted."""
-        result = await self.ask("tools/call", {"name": name, "arguments": arguments})
+        result = await self.ask("tools/call", {"name": name, "arguments": arguments}, waits)
         text = str(result["content"][0]["text"])
         if not result.get("isError"):
             return text
@@ -122,13 +128,18 @@ class Client:
         self.figures.sessions += 1
 
     async def round(self, text: str) -> None:
-        """Open the group of the honest server if need be, and have a text said again; raises `Lost`."""
-        if not self.echo:
-            await self.call("open_group", group="honest")
-            listed = (await self.ask("tools/list", {}))["tools"]
-            self.echo = next((tool["name"] for tool in listed if tool["name"].endswith("echo")), "")
-        if self.echo and (answer := await self.call(self.echo, text=text)) not in (None, text):
-            raise Lost(f"said {answer!r} instead of {text!r}")
+        """Open the group of each honest server if need be, and have it say a text again; raises `Lost`."""
+        for server in (KILLED, SPARED):
+            echo = f"{server}__echo"
+            if server not in self.open:
+                await self.call(STARTED, "open_group", group=server)
+                if echo not in [tool["name"] for tool in (await self.ask("tools/list", {}))["tools"]]:
+                    continue
+            waits = server if server in self.open else STARTED
+            if (answer := await self.call(waits, echo, text=text)) not in (None, text):
+                raise Lost(f"said {answer!r} instead of {text!r}")
+            if answer is not None:
+                self.open.add(server)
 
 
 def _messages(answer: httpx2.Response) -> list[dict[str, Any]]:
@@ -288,12 +299,13 @@ def hostile_server() -> None:
 
 
 async def killing(folder: Path, figures: Figures, until: float) -> None:
-    """Kill the honest server now and then."""
+    """Kill an honest server now and then."""
     while monotonic() + 2 * PAUSE < until:
         await anyio.sleep(PAUSE)
         with suppress(OSError, ValueError):
-            os.kill(int((folder / "honest.pid").read_text()), signal.SIGKILL)
-            (folder / "honest.pid").unlink()
+            file = folder / f"{KILLED}.pid"
+            os.kill(int(file.read_text()), signal.SIGKILL)
+            file.unlink()
             figures.killed += 1
 
 
@@ -309,10 +321,11 @@ async def besieged(seconds: float, sessions: int) -> Figures:
     figures = Figures()
     with TemporaryDirectory(prefix="toolfold-besieged-") as name:
         folder, port = Path(name), free_port()
-        (folder / "honest.py").write_text(HONEST, encoding="utf-8")
         program = str(Path(sys.executable).with_name("toolfold"))
+        for one in (KILLED, SPARED):
+            (folder / f"{one}.py").write_text(HONEST, encoding="utf-8")
         servers = {
-            "honest": [program, "serve", str(folder / "honest.py:tools")],
+            **{one: [program, "serve", str(folder / f"{one}.py:tools")] for one in (KILLED, SPARED)},
             "hostile": [sys.executable, "-m", "tests.process.besieged", "--hostile-server"],
         }
         config = folder / "mcp.json"
@@ -347,10 +360,10 @@ async def besieged(seconds: float, sessions: int) -> Figures:
 
 
 async def _ready(client: Client) -> None:
-    """Wait until the honest server has answered once."""
+    """Wait until the honest servers have answered once."""
     with anyio.fail_after(120):
         await client.begin()
-        while not client.echo:
+        while len(client.open) < 2:
             await client.round("first")
             await anyio.sleep(0.2)
 
@@ -368,14 +381,21 @@ def main() -> int:
         hostile_server()
         return 0
     figures = anyio.run(besieged, given.seconds, given.sessions)
-    cuts = statistics.quantiles(figures.seconds, n=100)
     refused = figures.refused.total()
     print(f"processors: {os.cpu_count()}; seconds: {given.seconds:g}")
     print(f"sessions held: {figures.sessions}")
     print(f"requests answered: {figures.requests:,}")
-    print(
-        f"half of them within {cuts[49]:.3f} s, 99 % within {cuts[98]:.3f} s, all within {max(figures.seconds):.3f} s"
-    )
+    for what, waits in (
+        ("for no server that was killed or had to start", SPARED),
+        ("for the server of which processes were killed", KILLED),
+        ("for a process that had to start first", STARTED),
+    ):
+        took = figures.seconds[waits]
+        cuts = statistics.quantiles(took, n=100)
+        print(
+            f"{len(took):,} of them waited {what}: half {cuts[49]:.3f} s at most, 99 % {cuts[98]:.3f} s, "
+            f"all {max(took):.3f} s"
+        )
     print(f"most memory of the gateway: {figures.memory / 1e6:.0f} MB")
     print(f"of these refused with a reason, such as a server that was down: {refused:,}")
     print(f"servers killed: {figures.killed}")
