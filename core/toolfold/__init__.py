@@ -12,8 +12,8 @@ Layers, each of which knows those before it:
     _catalog/           what is registered, as immutable values
     _snapshot           (catalog, configuration, facts): what every request is a function of
     _view/              visibility, the one decider of availability; lists, calls
-    _session/           the state of a session: the executor of its transitions, stores, observers
-    _toolset/           `ToolSet` and `Session`; registration, decorators, control tools
+    _session/           `Session`: its state, how that changes, stores, observers
+    _toolset/           `ToolSet`: registration, decorators, control tools
     spi                 what adapters may use beyond the public API
 
 `machine`, `errors` and `spi` are the public submodules; `events` and `records` are modules of `_session`.

@@ -7,7 +7,7 @@ its list, is computed once and shared by every session in it.
 from __future__ import annotations
 
 from collections.abc import Hashable, Iterable, Mapping
-from functools import partial
+from functools import cached_property, partial
 from types import MappingProxyType
 from typing import Any
 
@@ -94,7 +94,7 @@ class Snapshot(Displayed):
             catalog.interned[key] = found
         return found
 
-    @property
+    @cached_property
     def active(self) -> tuple[str, ...]:
         """The paths of the active groups, in canonical order."""
         return self.configuration.paths

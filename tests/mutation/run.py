@@ -75,7 +75,6 @@ ROOMS = {
             f"_session.{name}"
             for name in (
                 "context",
-                "executor",
                 "journal",
                 "observers",
                 "perform",

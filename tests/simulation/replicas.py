@@ -211,10 +211,10 @@ async def answered(stored: StoredSessions, number: int, request: Request, notify
         with suppress(KeyInUse):
             await stored.ensure(stored.draft(name_of(number), None, caller, notifies=True))
     async with stored.open("desk", caller=caller) as session:
-        async with session.executor.request():
+        async with session.storing():
             answer = await asked(session, request)
         if not request.number % 2 or request.number >= FINAL:  # otherwise the client can't be notified now
-            for _ in await session.executor.claim():
+            for _ in await session.claim():
                 notify()
         return answer
 
@@ -250,7 +250,7 @@ async def _listed(stored: StoredSessions, number: int) -> Answer:
     session = await stored.get(name_of(number), reading=True)
     if session is None:
         return frozenset(), None
-    if session.executor.stored.is_away:
+    if session.is_away:
         raise Refused("the list may be old")
     names = [tool.name for tool in session.list_tools().tools if tool.name.endswith(".probe")]
     return numbered(name.removesuffix(".probe") for name in names), None

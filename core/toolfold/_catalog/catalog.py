@@ -195,7 +195,7 @@ class Catalog(Displayed):
         """The kinds that have anything that might be listed."""
         return tuple(kind for kind, held in self.components.items() if held.ungrouped.everything or held.grouped)
 
-    @property
+    @cached_property
     def tools(self) -> Mapping[str, Component]:
         """All tools by full name, control tools included."""
         return self.components["tool"].by_name
@@ -329,7 +329,7 @@ class Catalog(Displayed):
         """The groups of which transitions run anything, as a bit set."""
         return sum([1 << number for number, hooks in enumerate(self.hooks) if hooks])
 
-    @property
+    @cached_property
     def has_hooks(self) -> bool:
         """Whether any transition runs something outside of the machine."""
         return bool(self.hooked)

@@ -182,7 +182,7 @@ class Slot(Generic[T]):
 def _to_reopen(context: Context) -> str | None:
     """Return the innermost group of a tool that has a hook which no `resume` hook repeats in another process."""
     catalog, tool = context.snapshot.catalog, context.snapshot.catalog.tools.get(context.name)
-    is_stored = (context.session.owner or context.session).executor.journal is not None
+    is_stored = (context.session.owner or context.session).state.journal is not None
     path = tool.group if is_stored and tool is not None else None
     while path is not None:
         group = catalog.group(path)

@@ -9,12 +9,12 @@
 - Whoever takes the lease and finds an intent undoes its hooks first.
 - A transition whose lease is lost, or whose store fails, stops and undoes nothing: the lease's next process does.
 
-The executor holds the state, which is passed in; `state.py` has what a store has of it.
+The session holds the state, which is passed in; `state.py` has what a store has of it.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping
+from collections.abc import AsyncGenerator, Callable, Collection, Coroutine, Mapping
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Any, TypeVar
@@ -28,7 +28,7 @@ from .._usercode import uninterrupted
 from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import LeaseLost, StoreError, StoreUnavailable, ToolfoldError
-from ..machine.step import HookCall, Hooks, Phase, Step
+from ..machine.step import HookCall, Hooks, Phase
 from .state import Content, decoded, intent_of, to_undo
 from .store import UNCERTAIN, Record, Store
 
@@ -86,7 +86,6 @@ class Journal:
     """The journal of one session.
 
     Attributes:
-        context_of: Makes the contexts of the hooks that are undone for another process, as in `Executor.execute`.
         store: Where the record is.
         key: Its key there.
         tools: The name of the tool set.
@@ -107,7 +106,6 @@ class Journal:
         abandoned: How often a newer record lacked facts that were set here, and that may have been stored before it.
     """
 
-    context_of: Callable[[str, str, str | None, int | None], Any]
     store: Store
     key: str
     tools: str
@@ -166,27 +164,22 @@ class Journal:
         self.present = frozenset(filter(after.is_active, self.present))
         return after
 
-    @property
-    def fence(self) -> int | None:
-        """The fencing token of the lease that is held now; `None` if tokens begin anew with each process."""
-        return None if self.is_local else self.token
-
     def has_facts(self) -> bool:
         """Whether facts were set that are still to be stored."""
         return bool(self._facts)
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
-    async def acquire(self, step: Step | None) -> Record | None:
+    async def acquire(self, to_undo: Collection[HookCall]) -> Record | None:
         """Take the lease, and return the record as it is now; `None` if there is none any more.
 
-        What `intend` would record of `step`, if it has hooks, is recorded at once if the record is the one that is
+        What `intend` would record is recorded at once, if there is anything to undo and the record is the one that is
         known.
 
         Raises `StoreUnavailable` if another process has held it for too long, or the store does not answer.
         """
         pause, left, version = FIRST_PAUSE, PATIENCE, self.version  # another request may read a newer one meanwhile
-        intent = intent_of(step.to_undo) if step is not None and step.to_undo else None
+        intent = intent_of(to_undo) if to_undo else None
         while True:
             now = 0.0 if self.is_local else anyio.current_time()
             lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, version, intent))
@@ -260,13 +253,17 @@ class Journal:
 
     # -- writing ------------------------------------------------------------------------------------------------------
 
-    async def intend(self, step: Step) -> None:
+    async def intend(self, to_undo: Collection[HookCall]) -> None:
         """Record the hooks to undo if this process ends during the next one; raises `LeaseLost`."""
-        await self._intend(intent_of(step.to_undo))
+        await self._intend(intent_of(to_undo))
 
-    def hook_begins(self, scope: anyio.CancelScope) -> None:
-        """Note the scope in which a hook runs, to be cancelled once the lease is lost."""
+    def hook_begins(self, scope: anyio.CancelScope) -> int | None:
+        """Note the scope in which a hook runs, to be cancelled once the lease is lost, and return the fencing token.
+
+        That is the token of the lease; `None` if tokens begin anew with each process.
+        """
         self._hook = scope
+        return None if self.is_local else self.token
 
     async def settle(self) -> None:
         """Record that nothing is to be undone, if something was, and release the lease then; raises `LeaseLost`."""

@@ -15,6 +15,7 @@ from typing import Any
 
 from .._usercode import guarded, is_failure
 from ..machine import Plan, TransitionRequest
+from ..machine.step import HookCall
 from .events import (
     TRANSITIONS,
     Answered,
@@ -97,10 +98,6 @@ class Observers:
         """Return a context manager for a request; tracers are notified of its beginning and end."""
         return self._requested(session, what, name, request, force) if self.is_traced else UNTRACED
 
-    def hook(self, session: str, group: str, phase: str, undoes: str | None) -> AbstractContextManager[None]:
-        """Return a context manager for a hook; tracers are notified of its beginning and end."""
-        return self._hook(session, group, phase, undoes) if self.is_traced else UNTRACED
-
     def planned(self, session: str, plan: Plan) -> None:
         """Notify tracers of the plan of a transition."""
         if self.is_traced:
@@ -138,9 +135,10 @@ class Observers:
             _within.set(outer)  # not by a token: a generator that is given up may be closed in another context
 
     @contextmanager
-    def _hook(self, session: str, group: str, phase: str, undoes: str | None) -> Generator[None]:
+    def hook(self, session: str, call: HookCall) -> Generator[None]:
+        """Notify tracers of the beginning and the end of a hook."""
         number = self.request
-        self.notify(HookBegan(session, number, group, phase, undoes))
+        self.notify(HookBegan(session, number, call.group.path, call.phase, call.undoes))
         with self._ending(lambda error: HookEnded(session, number, error)):
             yield
 

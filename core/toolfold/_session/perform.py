@@ -1,9 +1,10 @@
 """Changing a session: one change at a time, the effects that its step asks for, and the hooks (SPEC 5).
 
 `machine.step` is the life of a change of groups. `Performer.perform` is the loop over it, and its other methods are the
-effects, whose outcomes are the events. `HookRunner` is the only place where hooks are awaited: each is bounded in time
-and logged once, and shielded where it must finish (SPEC HOOK-3 to HOOK-6, SAF-3). A `Queue` keeps the changes of a
-session apart, without deadlocks (SPEC SES-2, HOOK-7).
+effects, whose outcomes are the events. `Performer.commit` is the only place that makes a plan's result the state of a
+session. `attempt` is the only place where hooks are awaited: each is bounded in time and logged once, and shielded
+where it must finish (SPEC HOOK-3 to HOOK-6, SAF-3). A `Queue` keeps the changes of a session apart, without deadlocks
+(SPEC SES-2, HOOK-7).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import anyio
 from anyio.lowlevel import checkpoint_if_cancelled
-from attrs import define, field
+from attrs import define, evolve, field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Group
@@ -27,28 +28,28 @@ from .._limits import quoted
 from .._snapshot import Change, Snapshot
 from .._usercode import InThread, is_failure, uninterrupted
 from .._values import frozen
+from .._view.listing import changes
 from .._view.visibility import RequestView
 from ..errors import HookFailed, HookTimeout, LeaseLost, ReentrantTransition, SessionClosed, ToolError, ToolfoldError
 from ..machine import Plan, TransitionRequest, bits, catch_up, close
 from ..machine.step import EFFECTS, Effect, Event, HookCall, State, Step
-from .events import Asked, HooksFailed, RolledBack
+from .context import HookContext
+from .events import Asked, Committed, HooksFailed, RolledBack
 from .journal import Journal
 from .observers import UNTRACED, Observers, log
-from .runtime import Runtime
+from .store import Record
 
 if TYPE_CHECKING:
-    from .executor import Executor
+    from .session import Session
 
 Planner = Callable[[Snapshot], Plan]
-ContextOf = Callable[[str, str, str | None, int | None], Any]
-"""Makes the context of a hook from its group, its phase, the phase that it undoes, and the fencing token."""
 Outcome = tuple[Event, Any]
 """The event that an effect ends with, and what is given to it."""
 
 
 @asynccontextmanager
 async def changing(
-    session: Executor, what: Asked, request: TransitionRequest | None = None, force: bool = False
+    session: Session, what: Asked, request: TransitionRequest | None = None, force: bool = False
 ) -> AsyncGenerator[None]:
     """Wait for the changes of a session that came before, and keep later ones waiting until the end.
 
@@ -72,7 +73,7 @@ async def changing(
 
 
 @contextmanager
-def unless_busy(session: Executor) -> Generator[bool]:
+def unless_busy(session: Session) -> Generator[bool]:
     """Keep later changes waiting until the end; yield `False`, and do nothing, if there is one already."""
     try:
         with _queue_of(session).unless_busy() as alone:
@@ -81,59 +82,70 @@ def unless_busy(session: Executor) -> Generator[bool]:
         _rest(session)
 
 
-def refuse_reentry(session: Executor) -> None:
+def refuse_reentry(session: Session) -> None:
     """Raise `ReentrantTransition` if the caller runs within a hook of this session."""
-    if session.queue is not None:
-        session.queue.refuse_reentry(session.id)
+    if (queue := session.state.queue) is not None:
+        queue.refuse_reentry(session.id)
 
 
-def _queue_of(session: Executor) -> Queue:
-    if session.queue is None:
-        session.queue = Queue()
-    return session.queue
+def _queue_of(session: Session) -> Queue:
+    if (queue := session.state.queue) is None:
+        queue = session.state.queue = Queue()
+    return queue
 
 
-def _rest(session: Executor) -> None:
-    if session.queue is not None and not session.queue.under_way:
-        session.queue = None
+def _rest(session: Session) -> None:
+    if (queue := session.state.queue) is not None and not queue.under_way:
+        session.state.queue = None
 
 
 async def transition(
-    session: Executor,
-    planner: Planner,
-    context_of: ContextOf,
-    *,
-    force: bool = False,
-    view: RequestView | None = None,
-    compare: bool = True,
+    session: Session, request: TransitionRequest, *, force: bool = False, view: RequestView | None = None
 ) -> Change:
-    """Plan a transition, run its hooks, commit it, and return what changed; call it within `changing`.
+    """Plan a transition, run its hooks, commit it, and return what changed.
 
     If the catalog changes while hooks run, so that the plan would differ, the hooks are undone and the transition
     is planned again.
 
     Args:
         session: The session.
-        planner: Plans the transition for a state of the session.
-        context_of: Makes the context of a hook; see `ContextOf`.
+        request: What is asked for.
         force: Continue past failing `on_deactivate` hooks (SPEC HOOK-8).
         view: The view of the request that this is part of, if there is one (SPEC MOD-3).
-        compare: Whether a list was given out that may differ afterwards.
 
     Raises:
         HookFailed: A hook failed, and what had succeeded was undone (SPEC HOOK-4, HOOK-5).
-        ToolfoldError: The transition is refused.
+        ReentrantTransition: It would deadlock (SPEC HOOK-7).
+        SessionClosed: The session takes no requests.
         StoreError: The session is in a store, which can't be used; nothing has changed (SPEC STO-5).
+        ToolfoldError: The transition is refused.
     """
-    performer = Performer(session, planner, context_of, view, compare)
-    async with _NOTHING if session.journal is None else session.journal.step():
-        change = await performer.perform(Step.begin(force=force, stored=session.journal is not None))
+    async with changing(session, "transition", request, force):
+        if session.state.status != "open":
+            raise session.state.refusal(session.id)
+        performer = Performer(session, partial(Snapshot.plan, request=request), view)
+        return await _performed(performer, force=force)
+
+
+async def begin(session: Session, planner: Planner) -> None:
+    """Make the transition that a session begins with; raises as `transition` does.
+
+    Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
+    """
+    async with changing(session, "start"):
+        await _performed(Performer(session, planner, compare=False))
+
+
+async def _performed(performer: Performer, *, force: bool = False) -> Change:
+    journal = performer.session.state.journal
+    async with _NOTHING if journal is None else journal.step():
+        change = await performer.perform(Step.begin(force=force, stored=journal is not None))
     if performer.interruption is not None:
         raise performer.interruption
     return change
 
 
-async def end(session: Executor, context_of: ContextOf) -> tuple[Exception, ...]:
+async def end(session: Session) -> tuple[Exception, ...]:
     """Close all groups but those that are inherited, delete the record, and return the failures of hooks.
 
     Call it within `changing`. A cancellation is raised after it (SPEC HOOK-9). The record is deleted under its lease
@@ -144,25 +156,26 @@ async def end(session: Executor, context_of: ContextOf) -> tuple[Exception, ...]
     """
 
     def planner(now: Snapshot) -> Plan:
-        return close(now.configuration, keep=session.inherited)
+        return close(now.configuration, keep=state.inherited)
 
-    performer = Performer(session, planner, context_of, compare=session.has_listeners, shielded=True)
-    async with _NOTHING if session.journal is None else session.journal.step():
-        failures = (await performer.perform(Step.begin(force=True, stored=session.journal is not None))).failures
-        while session.is_stored:
+    state, journal = session.state, session.state.journal
+    performer = Performer(session, planner, compare=bool(state.listeners), shielded=True)
+    async with _NOTHING if journal is None else journal.step():
+        failures = (await performer.perform(Step.begin(force=True, stored=journal is not None))).failures
+        while journal is not None and journal.version:
             try:
                 failures += (await performer.perform(Step.hold(force=True))).failures
             except SessionClosed:
                 break
-            if performer.state == "unchanged" and session.stored.token is not None:
-                await session.stored.delete()
+            if performer.state == "unchanged" and journal.token is not None:
+                await journal.delete()
                 break
     if performer.interruption is not None:
         raise performer.interruption
     return failures
 
 
-async def hold(session: Executor) -> None:
+async def hold(session: Session) -> None:
     """Take the lease of a session's record, and its state, if another process has changed it.
 
     The change of a process that ended in the middle of it is undone first, which releases the lease (SPEC STO-3).
@@ -172,7 +185,24 @@ async def hold(session: Executor) -> None:
         StoreUnavailable: Another process has held it for too long, or the store does not answer.
         StoreError: The record is damaged.
     """
-    await Performer(session, None, session.stored.context_of).perform(Step.hold())
+    await Performer(session, None).perform(Step.hold())
+
+
+def take_over(session: Session, record: Record) -> None:
+    """Make the state of a record the present one, and notify the listeners of the lists that differ."""
+    state, before = session.state, session.snapshot
+    journal = state.stored
+    state.now = now = journal.take_over(record, before.catalog)
+    state.inherited = tuple(filter(now.is_active, journal.content.inherited))
+    if state.listeners and now is not before:
+        notify(session, changes(session.runtime.view_of(before), session.runtime.view_of(now)))
+
+
+def notify(session: Session, kinds: frozenset[str]) -> None:
+    """Notify the listeners of a session that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
+    observers, listeners = session.runtime.observers, session.state.listeners
+    if kinds and (listeners or observers.is_traced):
+        observers.list_changed(session.id, kinds, listeners)
 
 
 _NOTHING = nullcontext()
@@ -188,7 +218,6 @@ class Performer:
     Attributes:
         session: The session.
         planner: Plans the transition for a state of the session; `None` to plan nothing.
-        context_of: Makes the contexts of hooks.
         view: The view of the request that this is part of, if there is one (SPEC MOD-3).
         compare: Whether a list was given out that may differ afterwards.
         shielded: Whether every hook finishes, and nothing is given up for a cancellation (SPEC HOOK-9).
@@ -196,9 +225,8 @@ class Performer:
         state: How the last step has ended.
     """
 
-    session: Executor
+    session: Session
     planner: Planner | None
-    context_of: ContextOf
     view: RequestView | None = None
     compare: bool = True
     shielded: bool = False
@@ -235,10 +263,27 @@ class Performer:
 
     def _change(self, step: Step) -> Change:
         if step.state == "committed":
-            return self.session.commit(*self._saved, self._plan, step.work.failures)
+            return self.commit(step.work.failures)
         if step.state == "unchanged":
             return Change(states=(self._before, self._before))
         raise self._error(step)
+
+    def commit(self, failures: tuple[HookFailed, ...]) -> Change:
+        """Make the plan's result the state, and send the notifications."""
+        now, after, before = self._saved
+        session, state, observers = self.session, self.session.state, self._observers
+        facts = state.now.facts  # they may be set while the state is stored
+        state.now = after = after if facts is now.facts else after.with_facts(facts)
+        if state.inherited:
+            state.inherited = tuple(filter(after.is_active, state.inherited))
+        lists = frozenset[str]() if before is None else changes(before, before.of(after))
+        change = Change(*self._plan.paths, lists, failures)
+        if Committed in observers.listeners:
+            observers.notify(Committed(session.id, change))
+        if failures:
+            observers.notify(HooksFailed(session.id, failures))
+        notify(session, lists)
+        return evolve(change, states=(now, state.now))
 
     def _error(self, step: Step) -> BaseException:
         """Return why a step has changed nothing; what failed while hooks were undone is noted there."""
@@ -268,7 +313,7 @@ class Performer:
             self._observers.planned(self.session.id, plan)
         if plan.after is plan.before:
             return "unchanged", None
-        return "planned", _hooks(before.catalog, plan, self.session.inherited)
+        return "planned", _hooks(before.catalog, plan, self.session.state.inherited)
 
     async def lease(self, step: Step) -> Outcome:
         """Take the lease of the record, and with it record the first hook, if record and state are those of the plan.
@@ -282,21 +327,22 @@ class Performer:
         await journal.ensure(before)
         known, is_recorded = journal.version, False
         if journal.token is None:
-            if (record := await journal.acquire(step if session.snapshot is before else None)) is None:
+            to_undo = step.to_undo
+            if (record := await journal.acquire(to_undo if session.snapshot is before else ())) is None:
                 raise SessionClosed(session.id)
             if record.version != journal.version:
-                session.take_over(record)
+                take_over(session, record)
             if record.intent is not None:
                 log.warning("session %s: a transition whose process ended in the middle of it is undone", session.id)
                 return "left", journal.begun(record.intent, session.snapshot.catalog)
-            is_recorded = bool(step.to_undo)
+            is_recorded = bool(to_undo)
         if session.snapshot is not before or journal.version != known:
             return "news", None
         return await self.intend(step) if is_recorded else ("leased", None)  # the lease may have ended meanwhile
 
     async def intend(self, step: Step) -> Outcome:
         """Record the hook that is next; raises `LeaseLost`."""
-        await self._journal.intend(step)
+        await self._journal.intend(step.to_undo)
         return "intended", None
 
     async def hook(self, step: Step) -> Outcome:
@@ -305,14 +351,13 @@ class Performer:
         if self._mark is None:
             self._mark = _queue_of(session).begin_hooks()
         shielded = self.shielded or self.interruption is not None or step.state == "rolling_back"
-        attempt = partial(session.hook_runner(self.context_of).attempt, call)
         if shielded:
-            ended, cancelled = await uninterrupted(attempt)
+            ended, cancelled = await uninterrupted(partial(attempt, session, call))
         elif isinstance(call.hook, InThread):  # it can't be stopped, so only its end shows whether it failed
-            ended, cancelled = await uninterrupted(attempt)
+            ended, cancelled = await uninterrupted(partial(attempt, session, call))
             cancelled = cancelled or await _cancellation()
         else:
-            ended, cancelled = await attempt(), None
+            ended, cancelled = await attempt(session, call), None
         self.interruption = self.interruption or ended.interruption or cancelled
         if ended.error is not None:
             return "failed", ended.error
@@ -328,7 +373,8 @@ class Performer:
         after, before = now.at(catch_up(self._plan, now.configuration)), None
         if self.compare:
             before = session.runtime.view_of(now) if self.view is None else self.view.of(now)
-        if session.journal is not None and not await session.journal.save(after, before, session.inherited):
+        state = session.state
+        if state.journal is not None and not await state.journal.save(after, before, state.inherited):
             return "conflict", None
         self._saved = now, after, before
         return "saved", None
@@ -353,8 +399,7 @@ class Performer:
 
     @property
     def _journal(self) -> Journal:
-        assert self.session.journal is not None
-        return self.session.journal
+        return self.session.state.stored
 
     def _end_hooks(self) -> None:
         """What runs in this task from now on is no hook of the session."""
@@ -390,12 +435,13 @@ def _hooks(catalog: Catalog, plan: Plan, inherited: Iterable[str]) -> tuple[Hook
 
     Those of inherited groups run in the session that they are inherited from.
     """
-    if not (plan.deactivated | plan.activated) & catalog.hooked:
+    if not (hooked := (plan.deactivated | plan.activated) & catalog.hooked):
         return ()
-    down, up = (
-        [hooks for number in bits(mask) if (hooks := catalog.hooks[number]) and hooks.path not in inherited]
-        for mask in (plan.deactivated, plan.activated)
-    )
+    its = [
+        (number, hooks) for number in bits(hooked) if (hooks := catalog.hooks[number]) and hooks.path not in inherited
+    ]
+    down = [hooks for number, hooks in its if plan.deactivated >> number & 1]
+    up = [hooks for number, hooks in its if plan.activated >> number & 1]
     return (
         *(HookCall(hooks, "on_deactivate", hooks.on_deactivate) for hooks in reversed(down) if hooks.on_deactivate),
         *(HookCall(hooks, "on_activate", hooks.on_activate) for hooks in up if hooks.on_activate),
@@ -418,65 +464,51 @@ def _noted(error: BaseException, failures: Iterable[BaseException]) -> BaseExcep
 # -- hooks ------------------------------------------------------------------------------------------------------------
 
 
-@frozen
-class HookRunner:
-    """Runs hooks of one session.
+async def resume(session: Session, call: HookCall) -> None:
+    """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
+    ended = await attempt(session, call)
+    if ended.error is not None:
+        raise ended.interruption or HookFailed(call.group.path, call.phase, ended.error)
 
-    Attributes:
-        session: The name of the session.
-        runtime: What the sessions of the tool set share.
-        journal: Has the lease under which they run, where the session is in a store.
-        context_of: Makes their contexts.
+
+async def attempt(session: Session, call: HookCall) -> Ended:
+    """Run a hook of a session and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3).
+
+    A `ToolError` is a refusal that was foreseen, so where it was raised is not logged.
     """
+    observers = session.runtime.observers
+    try:
+        with observers.hook(session.id, call) if observers.is_traced else UNTRACED:
+            await _run(session, call)
+    except BaseException as error:
+        if isinstance(error, ToolError):
+            log.info("session %s: %s refused: %s", session.id, call, quoted(repr(str(error))))
+            return Ended(error)
+        if is_failure(error):
+            log.error("session %s: %s failed", session.id, call, exc_info=error)
+            return Ended(error)
+        if isinstance(error, GeneratorExit):  # nothing can be awaited any more
+            raise
+        return Ended(error, error)
+    return Ended()
 
-    session: str
-    runtime: Runtime
-    journal: Journal | None
-    context_of: ContextOf
 
-    async def resume(self, call: HookCall) -> None:
-        """Run the hook that sets up in this process what a group needs; raises `HookFailed` (SPEC STO-4)."""
-        ended = await self.attempt(call)
-        if ended.error is not None:
-            raise ended.interruption or HookFailed(call.group.path, call.phase, ended.error)
-
-    async def attempt(self, call: HookCall) -> Ended:
-        """Run a hook and return how it ended; this is the one place that logs failures of hooks (SPEC SAF-3).
-
-        A `ToolError` is a refusal that was foreseen, so where it was raised is not logged.
-        """
+async def _run(session: Session, call: HookCall) -> None:
+    stopped, timeout, fence = None, session.runtime.hook_timeout, None
+    with anyio.move_on_after(timeout) as scope:
+        if (journal := session.state.journal) is not None:
+            fence = journal.hook_begins(scope)
         try:
-            with self.runtime.observers.hook(self.session, call.group.path, call.phase, call.undoes):
-                await self._run(call)
-        except BaseException as error:
-            if isinstance(error, ToolError):
-                log.info("session %s: %s refused: %s", self.session, call, quoted(repr(str(error))))
-                return Ended(error)
-            if is_failure(error):
-                log.error("session %s: %s failed", self.session, call, exc_info=error)
-                return Ended(error)
-            if isinstance(error, GeneratorExit):  # nothing can be awaited any more
-                raise
-            return Ended(error, error)
-        return Ended()
-
-    async def _run(self, call: HookCall) -> None:
-        stopped, timeout, fence = None, self.runtime.hook_timeout, None
-        with anyio.move_on_after(timeout) as scope:
-            if self.journal is not None:
-                self.journal.hook_begins(scope)
-                fence = self.journal.fence
-            try:
-                answer = call.hook(self.context_of(call.group.path, call.phase, call.undoes, fence))
-                if isawaitable(answer):
-                    await answer
-            except anyio.get_cancelled_exc_class() as error:
-                stopped = error
-                raise
-        if scope.cancelled_caught:
-            if timeout is None or anyio.current_time() < scope.deadline:
-                raise LeaseLost from stopped
-            raise HookTimeout(timeout) from stopped  # which says where it was
+            answer = call.hook(HookContext(session, call.group.path, call.phase, call.undoes, fence))
+            if isawaitable(answer):
+                await answer
+        except anyio.get_cancelled_exc_class() as error:
+            stopped = error
+            raise
+    if scope.cancelled_caught:
+        if timeout is None or anyio.current_time() < scope.deadline:
+            raise LeaseLost from stopped
+        raise HookTimeout(timeout) from stopped  # which says where it was
 
 
 @frozen

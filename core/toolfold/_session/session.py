@@ -1,13 +1,13 @@
 """A session: the activation state of one client or conversation, to read, call and change (SPEC 5, 9, 10, 11).
 
-Its `Executor` holds the state and changes it. Reads take the present state and never wait. Nothing here decides a
-state or an availability.
+Its `State` is the one thing that changes; `perform` changes the groups in it. Reads take the present state and never
+wait. Nothing here decides a state or an availability.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Any, NoReturn, Self
 
@@ -20,22 +20,20 @@ from .._snapshot import Change, GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view import calling
 from .._view.calling import Progress, ToolResult, no_progress
-from .._view.listing import Page
+from .._view.listing import Page, changes
 from .._view.visibility import RequestView, restrict
-from ..errors import InvalidArguments, SessionClosed, ToolError, ToolfoldError, ToolNotFound
-from ..machine import TransitionRequest
-from .context import Context, HookContext
+from ..errors import InvalidArguments, SessionClosed, StoreUnavailable, ToolError, ToolfoldError, ToolNotFound
+from ..machine import TransitionRequest, use
+from .context import Context
 from .events import Called, EventRefused, SessionEnded
-from .executor import Executor
 from .observers import UNTRACED, Listener, log
-from .perform import changing, end, refuse_reentry, transition
+from .perform import begin, changing, end, hold, notify, refuse_reentry, transition, unless_busy
 from .runtime import Runtime
-from .state import Saved, with_fact
+from .state import Saved, State, with_fact
+from .store import UNCERTAIN
 
 if TYPE_CHECKING:
     from .._toolset.toolset import ToolSet
-
-_NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
 
 
 class Session(Displayed):
@@ -46,10 +44,11 @@ class Session(Displayed):
         id: Its name in logs and events; the key of its record, if it is in a store.
         caller: Whose it is, where that is known.
         owner: The session that runs the hooks of the inherited groups, if there is one.
-        executor: Holds its state and changes it.
+        profile: The profile that it was opened with, if there is one.
+        state: What is so of it at present, for the modules of this package.
     """
 
-    __slots__ = ("__weakref__", "_discarded", "_start", "caller", "executor", "id", "owner", "runtime")
+    __slots__ = ("__weakref__", "_discarded", "_start", "caller", "id", "owner", "profile", "runtime", "state")
 
     def __init__(
         self,
@@ -69,19 +68,22 @@ class Session(Displayed):
         self.caller = caller
         self.owner = owner
         self.runtime = runtime
+        self.profile = profile
         self._start: Iterable[str] | Saved = ()
         self._discarded: tuple[str, ...] = ()
-        self.executor = Executor(identity, runtime, profile)
-        self.executor.status = "open" if start is None or isinstance(start, Snapshot) else "new"
+        catalog = runtime.catalogs.under(profile)
         if isinstance(start, Snapshot):
-            self.executor.begin(start)
-        elif isinstance(start, Saved):
-            self._start, self._discarded = start, start.restored(self.catalog)[1]
+            now = start.moved_to(catalog)
+            self.state = State(now, "open", now.active)
+            return
+        self.state = State(Snapshot.of(catalog), "open" if start is None else "new")
+        if isinstance(start, Saved):
+            self._start, self._discarded = start, start.restored(catalog)[1]
         elif start is not None:
             self._start = tuple(start)
 
     def __repr__(self) -> str:
-        opened = self.executor.status if not self.is_open else f"open, {', '.join(self.active) or 'no group'} active"
+        opened = self.state.status if not self.is_open else f"open, {', '.join(self.active) or 'no group'} active"
         return f"<{type(self).__name__} {self.id!r}: {opened}>"
 
     # -- life cycle ---------------------------------------------------------------------------------------------------
@@ -89,7 +91,7 @@ class Session(Displayed):
     if not TYPE_CHECKING:  # pragma: no branch - a type checker refuses `with` because there is no such method
 
         def __enter__(self) -> NoReturn:
-            raise SessionClosed(self.id, _NOT_OPENED)
+            raise self.state.refusal(self.id)
 
         def __exit__(self, *_: object) -> None:
             """Exist, so that `with` reaches the message above."""
@@ -107,14 +109,14 @@ class Session(Displayed):
             QuotaExceeded: Too many sessions are open (SPEC SES-4).
             ToolfoldError: A group to start with can't be activated; the session is closed then.
         """
-        if self.executor.status == "new":
+        if self.state.status == "new":
             start = self._start
             await self.runtime.pool.admit(self)
-            self.executor.status, self._start = "open", ()  # which is not needed any more
+            self.state.status, self._start = "open", ()  # which is not needed any more
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
-                    self.executor.change_facts(start.facts)
-                    await self.executor.begin_with(lambda _: start.plan(self.catalog), partial(HookContext, self))
+                    self._change_facts(start.facts)
+                    await begin(self, lambda _: start.plan(self.catalog))
                     self._discarded = start.restored(self.catalog)[1]
                 elif start:
                     await self.set_up(start)
@@ -135,13 +137,13 @@ class Session(Displayed):
             StoreError: The session is in a store, which can't be used: its record stays, and a sweep ends it.
         """
         failures: tuple[Exception, ...] = ()
-        async with changing(self.executor, "close"):
-            if self.executor.status == "closed":
+        async with changing(self, "close"):
+            if self.state.status == "closed":
                 return
             try:
                 if self.is_open:
-                    failures = await end(self.executor, partial(HookContext, self))
-                    if self.is_stored and not self.executor.stored.is_local:
+                    failures = await end(self)
+                    if self.is_stored and not self.state.stored.is_local:
                         self.runtime.observers.notify(SessionEnded(self.id))
             finally:  # a cancellation that came meanwhile is raised here, with all hooks attempted
                 self.runtime.pool.forget(self)
@@ -158,7 +160,7 @@ class Session(Displayed):
             HookFailed: The session is in a store, and a `resume` hook failed.
         """
         self._check_open()
-        journal = self.executor.journal
+        journal = self.state.journal
         if journal is not None and await journal.find(journal.key) is not self:
             raise SessionClosed(self.id)
         async with self.storing():
@@ -169,23 +171,18 @@ class Session(Displayed):
         """The tool set whose session it is."""
         return self.runtime.tools
 
-    @property
-    def profile(self) -> Profile | None:
-        """The profile that it was opened with, if there is one."""
-        return self.executor.profile
-
     def owner_of(self, path: str) -> Session:
         """Return the session in which a group's hooks run: this one, or the owner that it inherits the group from.
 
         A tool of the group finds what a hook stored under `context.session` under `context.session.owner_of(path)`,
         also where a server opens the group for everybody (SPEC DEL-4, HOOK-1).
         """
-        return self.owner if self.owner is not None and path in self.executor.inherited else self
+        return self.owner if self.owner is not None and path in self.state.inherited else self
 
     @property
     def is_open(self) -> bool:
         """Whether the session takes requests."""
-        return self.executor.status == "open"
+        return self.state.status == "open"
 
     # -- reading ------------------------------------------------------------------------------------------------------
 
@@ -195,7 +192,14 @@ class Session(Displayed):
 
         SPEC REG-7.
         """
-        return self.executor.snapshot
+        now = self.state.now
+        if self.profile is None and now.catalog is self.runtime.catalogs.newest:
+            return now
+        return self._in_newest_catalog()
+
+    @on_loop
+    def _in_newest_catalog(self) -> Snapshot:
+        return self.state.now.moved_to(self.runtime.catalogs.under(self.profile))
 
     @property
     def catalog(self) -> Catalog:
@@ -218,7 +222,7 @@ class Session(Displayed):
 
         SPEC PER-2.
         """
-        return self._discarded if (journal := self.executor.journal) is None else journal.discarded
+        return self._discarded if (journal := self.state.journal) is None else journal.discarded
 
     def dump(self) -> dict[str, Any]:
         """Return the state as a small JSON value, for `ToolSet.restore_session`.
@@ -315,8 +319,9 @@ class Session(Displayed):
             view = self._view_of_request(view)
             catalog = view.snapshot.catalog
             component = self._found(name, view)
-            if catalog.evict_by_use:
-                self.executor.use(required_groups(component.rule))
+            if catalog.evict_by_use:  # (SPEC FND-3)
+                now = self.snapshot
+                self.state.now = now.at(use(now.configuration, required_groups(component.rule)))
             context = Context(self, name, view, request, progress or no_progress)
             outcome: ToolResult | None = None
             offered, known_as = restrict(component, view), view.to_wire(name)
@@ -434,11 +439,9 @@ class Session(Displayed):
 
         SPEC ACT-9.
         """
-        request = TransitionRequest(activate, deactivate)
-        async with changing(self.executor, "transition", request, force):
-            self._use()
-            planner = partial(Snapshot.plan, request=request)
-            return await transition(self.executor, planner, partial(HookContext, self), force=force, view=view)
+        if self.runtime.pool.is_ordered:
+            self.runtime.pool.touch(self)
+        return await transition(self, TransitionRequest(activate, deactivate), force=force, view=view)
 
     @on_loop
     def set_fact(self, name: str, value: Any, *, view: RequestView | None = None) -> None:
@@ -455,11 +458,18 @@ class Session(Displayed):
         """
         with self.runtime.observers.requested(self.id, "set_fact", name):
             self._use()
-            refuse_reentry(self.executor)
+            refuse_reentry(self)
             before = self.view(view)
-            facts = with_fact(before.snapshot.facts, name, value)
-            self.executor.change_facts(facts, before)
+            self._change_facts(with_fact(before.snapshot.facts, name, value))
+            notify(self, changes(before, before.of(self.state.now)))
 
+    def _change_facts(self, facts: Mapping[str, Any]) -> None:
+        before = self.snapshot
+        if (journal := self.state.journal) is not None:
+            journal.set_facts(before.facts, facts)
+        self.state.now = before.with_facts(facts)
+
+    @on_loop
     def on_list_changed(self, listener: Listener) -> Callable[[], None]:
         """Have `listener(kinds)` called once after each committed change of this session's lists.
 
@@ -468,7 +478,14 @@ class Session(Displayed):
 
         SPEC NTF-1, NTF-2.
         """
-        return self.executor.listen(listener)
+        state = self.state
+        state.listeners = (*state.listeners, listener)
+
+        @on_loop
+        def remove() -> None:
+            state.listeners = tuple(other for other in state.listeners if other is not listener)
+
+        return remove
 
     @on_loop
     def notify(self, kinds: Kind | Iterable[Kind] = "tool") -> None:
@@ -479,8 +496,8 @@ class Session(Displayed):
         SPEC NTF-3.
         """
         changed = kinds_of(kinds)
-        self.executor.notify(changed)
-        if (journal := self.executor.journal) is not None and journal.client is not None:
+        notify(self, changed)
+        if (journal := self.state.journal) is not None and journal.client is not None:
             journal.client(changed)
 
     # -- for hosts ----------------------------------------------------------------------------------------------------
@@ -488,12 +505,13 @@ class Session(Displayed):
     @property
     def oldest_first(self) -> tuple[str, ...]:
         """The active groups, the longest-active first where that is known, else in canonical order."""
-        return self.executor.oldest_first
+        now, journal = self.snapshot, self.state.journal
+        return now.configuration.oldest_first if journal is None else now.in_order(journal.content.active)
 
     @property
     def is_stored(self) -> bool:
         """Whether a store has the session."""
-        return self.executor.is_stored
+        return (journal := self.state.journal) is not None and bool(journal.version)
 
     @property
     def is_away(self) -> bool:
@@ -501,38 +519,67 @@ class Session(Displayed):
 
         SPEC STO-5.
         """
-        return self.executor.is_away
+        return (journal := self.state.journal) is not None and journal.is_away
 
     @property
     def about(self) -> Any:
         """What the host has recorded of a session in a store with it."""
-        return self.executor.stored.content.about
+        return self.state.stored.content.about
 
     async def set_up(self, paths: Iterable[str]) -> None:
         """Activate the groups that the session begins with, before anything is listed; raises as `activate` does."""
-        await self.executor.set_up(paths, partial(HookContext, self))
+        await begin(self, partial(Snapshot.plan, request=TransitionRequest(paths)))
 
-    def storing(self) -> AbstractAsyncContextManager[None]:
-        """Return a context manager of one request: what it changed is stored at its end, if the session is in a store.
+    @asynccontextmanager
+    async def storing(self) -> AsyncGenerator[None]:
+        """Run the block as one request: what it changed is stored at its end, if the session is in a store.
 
         It raises `StoreError`. The caller has found the session in its store; see `request`.
         """
-        return self.executor.request()
+        journal = self.state.journal
+        abandoned = 0 if journal is None else journal.abandoned
+        try:
+            yield
+        finally:
+            await self.flush(abandoned)
 
-    async def flush(self) -> None:
-        """Store the facts that were set since the last request, if the session is in a store; raises `StoreError`."""
-        await self.executor.flush()
+    async def flush(self, abandoned: int | None = None) -> None:
+        """Store the facts that were set since the last request, if the session is in a store; raises `StoreError`.
+
+        If that can't be done now, they stay set, and are stored with the next request, unless the record has changed
+        since a save of them was not answered: it is unknown whether they were stored, though they may have been given
+        out. Such facts count from the time when the journal had `abandoned` of them; from now on, unless given.
+        """
+        if (journal := self.state.journal) is None or not self.is_open:
+            return
+        abandoned = journal.abandoned if abandoned is None else abandoned
+        if journal.has_facts():
+            async with changing(self, "set_fact"), journal.step():
+                try:
+                    while journal.has_facts() and not await journal.write(self.snapshot):
+                        await hold(self)
+                except StoreUnavailable as error:
+                    raise StoreUnavailable(UNCERTAIN) from error
+        if journal.abandoned != abandoned:
+            raise StoreUnavailable(UNCERTAIN)
 
     def follow(self, notify: Callable[[frozenset[str]], None]) -> None:
         """Have the client of a session in a store notified of changes that are to reach it alone."""
-        self.executor.stored.client = notify
+        self.state.stored.client = notify
 
     async def claim(self) -> tuple[frozenset[str], ...]:
         """Return the kinds of lists, for each transition, of which only the caller is to notify the client.
 
+        There are none if another process was faster, or while another request changes the session: that one claims what
+        there is at its end.
+
         SPEC NTF-1.
         """
-        return await self.executor.claim()
+        journal = self.state.stored
+        if not journal.content.pending:
+            return ()
+        with unless_busy(self) as alone:
+            return await journal.claim(self.snapshot) if alone else ()
 
     # -- internals ----------------------------------------------------------------------------------------------------
 
@@ -543,10 +590,8 @@ class Session(Displayed):
             self.runtime.pool.touch(self)
 
     def _check_open(self) -> None:
-        if self.executor.status == "new":
-            raise SessionClosed(self.id, _NOT_OPENED)
-        if not self.is_open:
-            raise SessionClosed(self.id)
+        if self.state.status != "open":
+            raise self.state.refusal(self.id)
 
     def _view_of_request(self, view: RequestView | None = None) -> RequestView:
         self._use()

@@ -15,13 +15,16 @@ import anyio
 from anyio.abc import TaskGroup
 
 from .._catalog.components import Profile
+from .._limits import enumerated
 from .._snapshot import Snapshot
 from ..errors import ConfigError, KeyInUse, RecordDamaged, SessionClosed, StoreError, StoreUnavailable, ToolfoldError
-from ..machine import TransitionRequest, paths_of
-from .context import HookContext
+from ..machine import Plan, TransitionRequest, paths_of
+from ..machine.step import HookCall
 from .events import SessionOpened
 from .journal import Journal, Steps
 from .observers import log
+from .perform import begin, changing, hold, take_over
+from .perform import resume as run_resume
 from .session import Session
 from .state import Content, decoded
 from .store import Place, Record, Store
@@ -117,15 +120,15 @@ class StoredSessions:
             TransitionRequest(activate=start)
         )  # or nothing is stored
         session = await self.get_or_create(_name(name, caller), chosen, start, caller)
-        journal = session.executor.stored
+        journal = session.state.stored
         journal.users += 1
         try:
             yield session
         finally:
             journal.users -= 1
             if not journal.users:
-                session.executor.silence()
-            await session.executor.flush()
+                session.state.listeners = ()
+            await session.flush()
 
     async def end(self, name: str, *, caller: Caller = None) -> None:
         """End the session of a name, if there is one: its groups are closed, and hooks that fail are logged.
@@ -178,12 +181,12 @@ class StoredSessions:
             session = await self._get(key)
         except StoreUnavailable:
             session = self._known.get(key)
-            if not reading or session is None or not session.is_open or not session.executor.is_settled:
+            if not reading or session is None or not session.is_open or not _is_settled(session):
                 raise
-            session.executor.stored.is_away = True
+            session.state.stored.is_away = True
             return session
         if session is not None:
-            session.executor.stored.is_away = False
+            session.state.stored.is_away = False
         return session
 
     async def peek(self, name: str) -> Session | None:
@@ -196,22 +199,22 @@ class StoredSessions:
             return None
         record, session = found
         await self._find_owner(session)  # which is a use of it, too
-        if record.is_abandoned or not session.executor.is_settled:
+        if record.is_abandoned or not _is_settled(session):
             async with self._turn(key):
                 try:
-                    await session.executor.recover(record)
-                    await session.executor.resume()
+                    await _recover(session, record)
+                    await resume(session)
                 except SessionClosed:
                     return None
         is_over = _is_orphaned(session) or not session.is_open or self._tools.pool.is_ending(session)
         return None if is_over else session
 
     async def _find_owner(self, session: Session) -> None:
-        if (key := session.executor.stored.content.owner) is not None and self._owners is not None:
+        if (key := session.state.stored.content.owner) is not None and self._owners is not None:
             session.owner = await self._owners._get(key)
 
     async def _read(self, key: str) -> tuple[Record, Session] | None:
-        known = 0 if (session := self._known.get(key)) is None else session.executor.stored.version
+        known = 0 if (session := self._known.get(key)) is None else session.state.stored.version
         record, session = await self._store.read(key), self._known.get(key)
         if record is None:
             if session is not None and not self._local:  # where a sweep ends it, with its hooks
@@ -220,8 +223,8 @@ class StoredSessions:
         if session is None:
             async with self._turn(key):
                 session = self._known.get(key) or await self._open(key, record)
-        self._cache(session)
-        await session.executor.load(record, known)
+        self._cache(key, session)
+        await _load(session, record, known)
         return record, session
 
     def draft(
@@ -252,18 +255,20 @@ class StoredSessions:
         """
         key = self.key(name)
         identity = self._tools.runtime.new_identity(what) if self._local else key
-        session = self._new(key, identity, profile, caller, snapshot, owner)
-        session.executor.stored.content = Content(
+        session = Session(self._tools.runtime, identity, profile, snapshot, caller, owner)
+        now = session.state.now
+        content = Content(
             self._tools.name,
             None if profile is None else profile.name,
-            session.active,
-            session.facts,
+            now.active,
+            now.facts,
             tuple(start) or None,
-            session.executor.inherited,
-            None if owner is None else owner.executor.stored.key,
+            session.state.inherited,
+            None if owner is None else owner.state.stored.key,
             notifies=notifies,
             about=about,
         )
+        self._store_under(key, session, content)
         self._tools.pool.meet(session)
         return session
 
@@ -272,7 +277,9 @@ class StoredSessions:
 
         In a store of the process's own, it counts as a session of the tool set from now on.
         """
-        await session.executor.ensure()
+        if not (journal := session.state.stored).version:
+            async with journal.step():  # a cancellation that arrives meanwhile is this caller's
+                await journal.ensure(session.snapshot)
         if not self._local:
             self._tools.pool.meet(session)
         else:
@@ -317,9 +324,9 @@ class StoredSessions:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
 
-    async def _admit(self, session: Session, content: Content) -> int:
+    async def _admit(self, key: str, session: Session, content: Content) -> int:
         """Create the record of a session, after others have ended if that makes room; return its version (SES-4)."""
-        limit, key, caller = self._upkeep.kind.limit, session.executor.stored.key, session.caller
+        limit, caller = self._upkeep.kind.limit, session.caller
         place = Place(self._prefix, caller, limit.total, limit.per_caller)
         create = partial(self._store.create, key, content, place, self._upkeep.kind.lifetime)
         if (version := await self._upkeep.admit(create, caller)) is None:
@@ -327,7 +334,7 @@ class StoredSessions:
             raise KeyInUse("There is a stored session of that name already.")
         if not self._local:
             self._tools.observers.notify(SessionOpened(session.id))
-        self._cache(self._known.setdefault(key, session))  # another request may have found it before this
+        self._cache(key, self._known.setdefault(key, session))  # another request may have found it before this
         return version
 
     async def _open(self, key: str, record: Record) -> Session:
@@ -337,43 +344,33 @@ class StoredSessions:
             profile = self._tools.profile(content.profile)
         except ConfigError as error:
             raise StoreError(f"The profile of the stored session {key} does not exist any more.") from error
-        session = self._new(key, key, profile, None, None, None)
-        await session.executor.load(record)
+        session = Session(self._tools.runtime, key, profile, None)
+        self._store_under(key, session, Content(self._tools.name, content.profile))
+        await _load(session, record)
         await self._find_owner(session)
         self._tools.pool.meet(session)  # so that changes of the catalog reach it
         self._known[key] = session
         return session
 
-    def _new(
-        self,
-        key: str,
-        identity: str,
-        profile: Profile | None,
-        caller: Caller,
-        snapshot: Snapshot | None,
-        owner: Session | None,
-    ) -> Session:
-        session = Session(self._tools.runtime, identity, profile, snapshot, caller, owner)
-        session.executor.journal = Journal(
-            partial(HookContext, session),
+    def _store_under(self, key: str, session: Session, content: Content) -> None:
+        """Have the changes of a session recorded under a key, in a record with some content."""
+        session.state.journal = Journal(
             store=self._store,
             key=key,
             tools=self._tools.name,
             steps=self._steps,
-            admit=partial(self._admit, session),
+            admit=partial(self._admit, key, session),
             find=self._get,
             left=self._left,
             is_local=self._local,
-            content=Content(self._tools.name, None if profile is None else profile.name),
+            content=content,
         )
-        return session
 
-    def _cache(self, session: Session) -> None:
+    def _cache(self, key: str, session: Session) -> None:
         """Cache a session as the one used last; beyond the limit, forget the idlest, which its users still have.
 
         In a store of the process's own, all are retained: what hooks have opened for a session is found by that object.
         """
-        key = session.executor.stored.key
         self._cached[key] = session
         self._cached.move_to_end(key)
         if len(self._cached) > CACHED and not self._local:
@@ -410,7 +407,7 @@ class StoredSessions:
         try:
             async with self._turn(key):
                 session = self._known.get(key) or await self._open(key, lease.record)
-            await session.executor.recover(lease.record)
+            await _recover(session, lease.record)
         except StoreUnavailable:
             raise
         except ToolfoldError as error:
@@ -432,7 +429,7 @@ class StoredSessions:
         log.warning("the stored session %s is damaged, so it is discarded", key)
         if (session := self._known.get(key)) is None:
             return await self._store.delete(key, lease.token)
-        content = session.executor.stored.content
+        content = session.state.stored.content
         if await self._store.swap(key, lease.record.version, content, lease.token) is None:
             return False
         await self._tools.pool.end(session)
@@ -448,7 +445,7 @@ class StoredSessions:
                 async for key in self._store.changes():  # pragma: no branch - it goes on until it fails
                     pause = FIRST_PAUSE
                     for session in [self._known.get(key)] if key is not None else self.known:
-                        if session is not None and session.executor.is_followed:
+                        if session is not None and _is_followed(session):
                             await self._refresh(session)
             except ToolfoldError as error:
                 log.warning("changes of stored sessions can't be followed now: %s", error)
@@ -456,13 +453,13 @@ class StoredSessions:
                 pause = min(2 * pause, LAST_PAUSE)
 
     async def _refresh(self, session: Session) -> None:
-        journal = session.executor.stored
+        journal = session.state.stored
         try:
             known = journal.version
             record = await self._store.read(journal.key)
             if record is None:
                 return
-            await session.executor.load(record, known)
+            await _load(session, record, known)
         except StoreUnavailable:
             raise
         except Exception as error:  # its next request is refused for it; the others are followed on (SPEC STO-8)
@@ -475,8 +472,65 @@ class StoredSessions:
 def _is_orphaned(session: Session) -> bool:
     """Return whether a group that a session inherits is no longer open in its owner, or the owner has ended."""
     if (owner := session.owner) is None:
-        return session.executor.stored.content.owner is not None
-    return not owner.is_open or not all(map(owner.snapshot.is_active, session.executor.inherited))
+        return session.state.stored.content.owner is not None
+    return not owner.is_open or not all(map(owner.snapshot.is_active, session.state.inherited))
+
+
+def _is_followed(session: Session) -> bool:
+    """Return whether anybody is to be notified of a session's changes here."""
+    return bool(session.state.listeners) or session.state.stored.client is not None
+
+
+# -- what a process does with the record of a session -----------------------------------------------------------------
+
+
+async def _load(session: Session, record: Record, known: int = 0) -> None:
+    """Take over what the record says, if that is newer than what is known; raises `StoreError` if it is damaged.
+
+    `known` is the version that was known before the record was read.
+    """
+    if await session.state.stored.is_news(record, known):
+        take_over(session, record)
+
+
+async def _recover(session: Session, record: Record) -> None:
+    """Undo what a process that ended in the middle of a transition had begun; raises `StoreError`."""
+    if record.is_abandoned:
+        async with changing(session, "start"), session.state.stored.step():
+            await hold(session)
+
+
+async def resume(session: Session) -> None:
+    """Open the groups to start with, and run the `resume` hooks of groups that other processes have opened.
+
+    Raises:
+        HookFailed: A hook failed; the state is as before.
+        StoreError: The store can't be used, or the session is to begin with groups that there are not.
+    """
+    journal = session.state.stored
+    if missing := [path for path in journal.content.start or () if path not in session.catalog.index]:
+        raise StoreError(
+            f"The stored session was to begin with the groups {enumerated(missing)}, which are not there: they "
+            "were renamed or removed, or the record is damaged. Open a new session."
+        )
+
+    def start(now: Snapshot) -> Plan:
+        """Plan nothing if another process has been faster."""
+        return now.plan(TransitionRequest(journal.content.start or ()))
+
+    if journal.content.start is not None:
+        await begin(session, start)
+    for path in session.active:
+        group = session.catalog.group(path)
+        if group.resume is not None and path not in journal.present and path not in session.state.inherited:
+            await run_resume(session, HookCall(group.hooks, "resume", group.resume))
+    journal.present = frozenset(session.active)
+
+
+def _is_settled(session: Session) -> bool:
+    """Return whether a request can go on at once, with nothing to resume."""
+    journal = session.state.stored
+    return journal.content.start is None and journal.present.issuperset(session.active)
 
 
 def _name(name: str, caller: Caller) -> str:

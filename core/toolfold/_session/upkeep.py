@@ -266,10 +266,9 @@ class OpenSessions:
         try:
             yield session
         finally:
-            executor = session.executor
             if not self._others.get(session, False):
                 pass
-            elif executor.is_stored or (executor.journal is None and session.catalog.has_hooks):
+            elif session.is_stored or (session.state.journal is None and session.catalog.has_hooks):
                 with anyio.CancelScope(shield=True):
                     await self.end(session)
             else:
@@ -294,7 +293,10 @@ class OpenSessions:
 
     def forget(self, session: Session) -> None:
         """End a session for this process alone, without hooks; one in a store goes on for others."""
-        session.executor.leave()
+        state = session.state
+        state.status, state.listeners = "closed", ()
+        if (journal := state.journal) is not None:
+            journal.left(journal.key)
         self.remove(session)
 
     def remove(self, session: Session) -> None:

@@ -6,7 +6,7 @@ It decides nothing: its `Registration` checks and collects what is registered, a
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Callable, Coroutine, Iterable, Mapping
-from contextlib import AbstractContextManager, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AbstractContextManager, asynccontextmanager
 from typing import Any, Literal, Never, Protocol, TypeVar, Unpack, overload
 
 from .._catalog.catalog import Catalog, ListBudget
@@ -655,8 +655,7 @@ class ToolSet(Displayed):
         async with stored.running():
             yield stored
 
-    @asynccontextmanager
-    async def request_session(
+    def request_session(
         self,
         snapshot: Snapshot,
         profile: Profile | None = None,
@@ -665,8 +664,8 @@ class ToolSet(Displayed):
         *,
         among: StoredSessions | None = None,
         name: str = "",
-    ) -> AsyncGenerator[Session]:
-        """Open a session in the state `snapshot` for the duration of one request of a protocol without sessions.
+    ) -> AbstractAsyncContextManager[Session]:
+        """Return a session in the state `snapshot` that is open during one request of a protocol without sessions.
 
         While it lasts, changes of the catalog reach it (SPEC REG-3, REG-5), but it is not counted, and observers are
         not notified of it. The groups that are active in `snapshot` are inherited: the `owner` has run their hooks, if
@@ -678,8 +677,7 @@ class ToolSet(Displayed):
             session = Session(self.runtime, self.runtime.new_identity("request-"), profile, snapshot, caller, owner)
         else:
             session = among.draft(name, profile, caller, snapshot=snapshot, owner=owner, what="request-")
-        async with self.pool.passing(session):
-            yield session
+        return self.pool.passing(session)
 
     @property
     def sessions(self) -> tuple[Session, ...]:

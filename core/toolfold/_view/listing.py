@@ -108,7 +108,7 @@ def paged(
 def _outlook(view: RequestView, snapshot: Snapshot, kind: Kind) -> Outlook:
     buckets = _buckets(snapshot.catalog.components[kind], snapshot.configuration)
     certain = [component for bucket in buckets for component in bucket.plain]
-    certain += only_listed((component for bucket in buckets for component in bucket.ruled), view)
+    certain += only_listed([component for bucket in buckets for component in bucket.ruled], view)
     return Outlook(Page(_sorted(certain)), tuple(component for bucket in buckets for component in bucket.changing))
 
 

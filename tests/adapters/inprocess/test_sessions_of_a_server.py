@@ -188,7 +188,7 @@ async def test_the_facts_of_a_session_in_memory_are_bounded_together() -> None:
     for number in range(5):
         session.set_fact(str(number), "x" * 60_000)
     with pytest.raises(QuotaExceeded, match="characters of a stored session"):
-        await session.executor.flush()
+        await session.flush()
 
 
 @pytest.mark.spec("HOOK-9", "STO-1")

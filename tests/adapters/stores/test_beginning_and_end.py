@@ -21,6 +21,7 @@ from toolfold import (
 )
 from toolfold._session import stored as sessions_module
 from toolfold._session import upkeep as upkeep_module
+from toolfold._session.stored import resume
 from toolfold_adapters.stores import MemoryStore
 
 
@@ -87,7 +88,7 @@ async def test_a_session_that_another_process_has_ended_takes_no_transition_and_
             with pytest.raises(SessionClosed):
                 await one.activate("mail")
             await one.close()
-            await one.executor.flush()  # nothing is left to be stored
+            await one.flush()  # nothing is left to be stored
         await there.end("chat")  # there is none
         async with here.open("chat") as new:
             assert new is not one
@@ -108,7 +109,7 @@ async def test_groups_to_start_with_are_not_opened_again_by_a_process_that_anoth
     assert quick is not None
     assert quick.active == (path,)
     await quick.deactivate(path)
-    await slow.executor.resume()
+    await resume(slow)
     assert slow.active == ()
 
 

@@ -123,7 +123,7 @@ async def test_a_request_that_gave_out_an_unanswered_fact_fails_if_a_newer_recor
         session.set_fact("unlocked", True)
         store.answers, store.meanwhile = False, None if was_stored else fail
         with unknown():
-            await session.executor.flush()
+            await session.flush()
         store.answers = True
         with nullcontext() if was_stored else unknown():
             async with session.request():
@@ -161,8 +161,8 @@ async def test_a_change_that_the_client_is_still_to_be_notified_of_stays_so_afte
     _, elsewhere = of_kind(desk(), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert await found.executor.claim() == (frozenset({"tool"}), frozenset({"prompt"}))
-    assert await found.executor.claim() == ()
+    assert await found.claim() == (frozenset({"tool"}), frozenset({"prompt"}))
+    assert await found.claim() == ()
 
 
 @pytest.mark.spec("NTF-1", "STO-5")
@@ -172,7 +172,7 @@ async def test_a_change_is_reported_if_the_store_does_not_say_whether_another_pr
     session = sessions.draft("chat", notifies=True)
     await session.activate("mail")
     store.answers = False
-    assert await session.executor.claim() == (frozenset({"tool"}),)
+    assert await session.claim() == (frozenset({"tool"}),)
 
 
 @pytest.mark.spec("NTF-1", "STO-7")
@@ -183,7 +183,7 @@ async def test_of_a_great_many_transitions_a_bounded_number_is_retained_the_last
         await session.activate("mail")
         await session.deactivate("mail")
     await session.activate("notes")
-    assert await session.executor.claim() == (*[{"tool"}] * (MAX_PENDING - 1), {"tool", "prompt"})
+    assert await session.claim() == (*[{"tool"}] * (MAX_PENDING - 1), {"tool", "prompt"})
 
 
 @pytest.mark.spec("DEL-4", "STO-4")
@@ -200,7 +200,7 @@ async def test_a_transition_leaves_the_hooks_of_inherited_groups_to_their_owner_
     _, elsewhere = of_kind(desk(events), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert (found.active, found.executor.inherited) == (("mail", "notes", "plain"), ("mail",))
+    assert (found.active, found.state.inherited) == (("mail", "notes", "plain"), ("mail",))
     await found.close()
     assert events == ["open mail", "open notes", "close notes"]
 
@@ -220,7 +220,7 @@ async def test_a_group_that_a_transition_closes_and_opens_again_is_no_longer_inh
     _, elsewhere = of_kind(desk(events), store)
     found = await elsewhere.get("chat")
     assert found is not None
-    assert found.executor.inherited == ()
+    assert found.state.inherited == ()
     await found.close()
     assert events == ["open mail", "open mail", "close mail"]
 

@@ -130,7 +130,7 @@ async def test_a_lease_is_renewed_once_the_store_answers_and_its_hook_is_cancell
 
     async def work(context: HookContext) -> None:
         store.deaf["renew"] = silences
-        await context.session.executor.stored.renew()
+        await context.session.state.stored.renew()
         await anyio.lowlevel.checkpoint()
         outcomes.append("done")
 
@@ -140,7 +140,7 @@ async def test_a_lease_is_renewed_once_the_store_answers_and_its_hook_is_cancell
         else:
             with pytest.raises(LeaseLost):
                 await session.activate("lock")
-        await session.executor.stored.renew()  # without a lease, there is nothing to renew
+        await session.state.stored.renew()  # without a lease, there is nothing to renew
     assert outcomes == (["done"] if ended else [])
 
 
@@ -148,8 +148,8 @@ async def test_a_lease_is_renewed_once_the_store_answers_and_its_hook_is_cancell
 async def test_a_lease_that_was_released_while_it_was_to_be_renewed_is_neither_renewed_nor_lost() -> None:
     store = Deaf()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
-        journal = session.executor.stored
-        await hold(session.executor)
+        journal = session.state.stored
+        await hold(session)
         token = journal.token
         store.meanwhile = lambda: setattr(journal, "token", None)
         await journal.renew()
@@ -252,7 +252,7 @@ async def test_the_client_of_a_stored_session_is_notified_of_an_announcement() -
     _, sessions = of_kind(tools, MemoryStore())
     session = sessions.draft("chat", notifies=True)
     await sessions.ensure(session)
-    session.executor.stored.client = received.append
+    session.state.stored.client = received.append
     tools.notify_list_changed("tool")
     assert received == [{"tool"}]
 
@@ -264,9 +264,9 @@ async def test_a_fact_that_is_refused_since_the_session_has_ended_is_not_set_in_
         one.set_fact("unlocked", True)
         await there.end("chat")
         with pytest.raises(SessionClosed):
-            await one.executor.flush()
+            await one.flush()
         async with there.open("chat") as another:
-            await one.executor.flush()
+            await one.flush()
             async with another.request():
                 assert another.snapshot.facts == {}
 
@@ -282,7 +282,7 @@ async def test_a_fact_that_is_set_while_another_process_has_taken_a_transition_i
     ):
         await other.activate("plain")
         one.set_fact("late", True)
-        await one.executor.flush()
+        await one.flush()
         assert (one.active, one.facts) == (("plain",), {"late": True})
 
 
@@ -291,7 +291,7 @@ async def test_a_hook_that_goes_on_after_its_lease_was_lost_changes_nothing() ->
     store = Deaf(lease=10.0)
 
     async def go_on(context: HookContext) -> None:
-        journal = context.session.executor.stored
+        journal = context.session.state.stored
         assert journal.token is not None
         await store.release(journal.key, journal.token)
         with anyio.CancelScope() as scope:
@@ -332,8 +332,8 @@ async def test_a_transition_whose_caller_is_cancelled_while_it_is_stored_is_stor
 async def test_a_lease_that_is_lost_before_any_hook_runs_cancels_nothing() -> None:
     store = Deaf()
     async with desk().stored_sessions(store) as stored, stored.open("chat") as session:
-        await hold(session.executor)
-        journal = session.executor.stored
+        await hold(session)
+        journal = session.state.stored
         await store.release(journal.key, journal.token or 0)
         await journal.renew()
         with pytest.raises(LeaseLost):

@@ -237,7 +237,8 @@ class Delivery:
             return refused
         report = part.progress if part else ctx.session.report_progress
         result = await session.call(name, call.arguments, progress=report, request=ctx, view=view)
-        changed = reference.issues and _differ(asked.reported, session.snapshot)
+        now = session.snapshot
+        changed = reference.issues and _differ(asked.reported, now)
         control = component is not None and component.control is not None
         room = part.room if part else self._answers.room(asked.request.host)
         if self._long_results is not None and not control and part is None:
@@ -248,7 +249,7 @@ class Delivery:
         if not (changed or opened or control or result.is_error):
             return result
         if changed or (reference.issues and not result.is_error and component and component.may_change(call.arguments)):
-            return await self._changed(asked, result, view, room, control=control, alone=part is None)
+            return await self._changed(asked, result, now, view, room, control=control, alone=part is None)
 
         def was_listed(one: Component) -> bool:
             return proxy is None and reference.was_listed(one, view)
@@ -260,11 +261,19 @@ class Delivery:
         return with_opened(answer, opened, session.catalog, room) if opened else answer
 
     async def _changed(
-        self, asked: Asked, result: ToolResult, view: RequestView, room: int, *, control: bool, alone: bool
+        self,
+        asked: Asked,
+        result: ToolResult,
+        now: Snapshot,
+        view: RequestView,
+        room: int,
+        *,
+        control: bool,
+        alone: bool,
     ) -> ToolResult:
         """Return the answer to a call that changed what its caller has to refer to by a handle from now on."""
-        before, asked.reported = asked.reported, asked.session.snapshot
-        new = [] if control else _new_tools(before, asked.reported, view)
+        before, asked.reported = asked.reported, now
+        new = [] if control else _new_tools(before, now, view)
         structured: Any = result.structured or {}
         tools = bool(structured.get("tools") if control else new)
         handle, way = await asked.reference.issued(self._call_tool, tools=tools) if alone else (None, "")
