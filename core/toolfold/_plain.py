@@ -58,6 +58,11 @@ def encodable(value: Any) -> Any:
     return value
 
 
+def all_encodable(*values: Any) -> list[Any]:
+    """Return each of some values as `encodable` does."""
+    return [encodable(value) for value in values]
+
+
 def as_json(value: Any) -> tuple[Any, str]:
     """Return a value as plain JSON and as a JSON text, both encodable in UTF-8.
 

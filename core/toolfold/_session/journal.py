@@ -103,6 +103,7 @@ class Journal:
             without any, the record has changes for the first process to claim them. Set by an adapter.
         users: How many have the session open here, beside requests.
         is_away: Whether the store did not answer when it was last looked up, so that its state may be older.
+        facts: The facts that were set here, and are still to be stored.
         abandoned: How often a newer record lacked facts that were set here, and that may have been stored before it.
     """
 
@@ -122,11 +123,11 @@ class Journal:
     client: Callable[[frozenset[str]], None] | None = None
     users: int = 0
     is_away: bool = False
+    facts: dict[str, Any] = field(factory=dict[str, Any])
     abandoned: int = 0
     _intent: str | None = None
     _until: float = 0.0
     _lost: bool = False
-    _facts: dict[str, Any] = field(factory=dict[str, Any])
     _unanswered: frozenset[str] = frozenset()
     _writing: anyio.Event | None = None
     _interruption: BaseException | None = None
@@ -156,17 +157,13 @@ class Journal:
         content = decoded(self.tools, self.key, record.data)
         after, self.discarded = content.restored(catalog)
         if record.version > self.version:  # which may be due to the write that was not answered: never write twice
-            unanswered = {name: self._facts.pop(name) for name in self._unanswered & self._facts.keys()}
+            unanswered = {name: self.facts.pop(name) for name in self._unanswered & self.facts.keys()}
             self.abandoned += any(after.facts.get(name, ...) != value for name, value in unanswered.items())
         self.version, self.content = record.version, content
-        if self._facts:
-            after = after.with_facts({**after.facts, **self._facts})
+        if self.facts:
+            after = after.with_facts({**after.facts, **self.facts})
         self.present = frozenset(filter(after.is_active, self.present))
         return after
-
-    def has_facts(self) -> bool:
-        """Whether facts were set that are still to be stored."""
-        return bool(self._facts)
 
     # -- the lease ----------------------------------------------------------------------------------------------------
 
@@ -184,7 +181,7 @@ class Journal:
             now = 0.0 if self.is_local else anyio.current_time()
             lease = await self._whole(partial(self.store.acquire, self.key, self.store.lease, version, intent))
             if lease is None:
-                self._facts.clear()  # the next session of that name is another one
+                self.facts.clear()  # the next session of that name is another one
                 return None
             if lease.token is not None:
                 self.token, self._until, self._lost = lease.token, now + self.store.lease, False
@@ -306,7 +303,7 @@ class Journal:
     def set_facts(self, before: Mapping[str, Any], facts: Mapping[str, Any]) -> None:
         """Note the facts that differ from those before, which are to be stored."""
         changed = {name: value for name, value in facts.items() if before.get(name, ...) is not value}
-        self._facts |= changed
+        self.facts |= changed
         self._unanswered -= changed.keys()
 
     async def claim(self, snapshot: Snapshot) -> tuple[frozenset[str], ...]:
@@ -336,13 +333,13 @@ class Journal:
         return await self._write(now.at(snapshot, now.start, now.inherited, now.pending))
 
     async def _write(self, content: Content) -> bool:
-        written = dict(self._facts)
+        written = dict(self.facts)
         if not self.version:
             self.version = await self._written(partial(self.admit, content))
         elif not await self._commit(content, written):
             return False
         self.content, self.discarded, self._unanswered = content, (), frozenset()
-        self._facts = {name: value for name, value in self._facts.items() if written.get(name, ...) is not value}
+        self.facts = {name: value for name, value in self.facts.items() if written.get(name, ...) is not value}
         return True
 
     async def _commit(self, content: Content, written: Mapping[str, Any]) -> bool:
@@ -351,7 +348,7 @@ class Journal:
         except LeaseLost:
             raise
         except StoreUnavailable as error:  # whose answer may have been lost
-            self._unanswered = frozenset(name for name, value in written.items() if self._facts.get(name) is value)
+            self._unanswered = frozenset(name for name, value in written.items() if self.facts.get(name) is value)
             raise StoreUnavailable(UNCERTAIN) from error
 
     async def _swap(self, content: Content) -> bool:

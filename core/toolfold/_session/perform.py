@@ -325,24 +325,26 @@ class Performer:
         """
         session, before, journal = self.session, self._before, self._journal
         await journal.ensure(before)
-        known, is_recorded = journal.version, False
+        known, recorded = journal.version, tuple[HookCall, ...]()
         if journal.token is None:
-            to_undo = step.to_undo
-            if (record := await journal.acquire(to_undo if session.snapshot is before else ())) is None:
+            recorded = step.to_undo if session.snapshot is before else ()
+            if (record := await journal.acquire(recorded)) is None:
                 raise SessionClosed(session.id)
             if record.version != journal.version:
                 take_over(session, record)
             if record.intent is not None:
                 log.warning("session %s: a transition whose process ended in the middle of it is undone", session.id)
                 return "left", journal.begun(record.intent, session.snapshot.catalog)
-            is_recorded = bool(to_undo)
         if session.snapshot is not before or journal.version != known:
             return "news", None
-        return await self.intend(step) if is_recorded else ("leased", None)  # the lease may have ended meanwhile
+        return await self._intend(recorded) if recorded else ("leased", None)  # the lease may have ended meanwhile
 
     async def intend(self, step: Step) -> Outcome:
         """Record the hook that is next; raises `LeaseLost`."""
-        await self._journal.intend(step.to_undo)
+        return await self._intend(step.to_undo)
+
+    async def _intend(self, to_undo: tuple[HookCall, ...]) -> Outcome:
+        await self._journal.intend(to_undo)
         return "intended", None
 
     async def hook(self, step: Step) -> Outcome:
@@ -399,7 +401,9 @@ class Performer:
 
     @property
     def _journal(self) -> Journal:
-        return self.session.state.stored
+        journal = self.session.state.journal
+        assert journal is not None
+        return journal
 
     def _end_hooks(self) -> None:
         """What runs in this task from now on is no hook of the session."""
@@ -437,11 +441,9 @@ def _hooks(catalog: Catalog, plan: Plan, inherited: Iterable[str]) -> tuple[Hook
     """
     if not (hooked := (plan.deactivated | plan.activated) & catalog.hooked):
         return ()
-    its = [
-        (number, hooks) for number in bits(hooked) if (hooks := catalog.hooks[number]) and hooks.path not in inherited
-    ]
-    down = [hooks for number, hooks in its if plan.deactivated >> number & 1]
-    up = [hooks for number, hooks in its if plan.activated >> number & 1]
+    found = [(at, hooks) for at in bits(hooked) if (hooks := catalog.hooks[at]) and hooks.path not in inherited]
+    down = [hooks for at, hooks in found if plan.deactivated >> at & 1]
+    up = [hooks for at, hooks in found if plan.activated >> at & 1]
     return (
         *(HookCall(hooks, "on_deactivate", hooks.on_deactivate) for hooks in reversed(down) if hooks.on_deactivate),
         *(HookCall(hooks, "on_activate", hooks.on_activate) for hooks in up if hooks.on_activate),

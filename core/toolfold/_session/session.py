@@ -553,10 +553,10 @@ class Session(Displayed):
         if (journal := self.state.journal) is None or not self.is_open:
             return
         abandoned = journal.abandoned if abandoned is None else abandoned
-        if journal.has_facts():
+        if journal.facts:
             async with changing(self, "set_fact"), journal.step():
                 try:
-                    while journal.has_facts() and not await journal.write(self.snapshot):
+                    while journal.facts and not await journal.write(self.snapshot):
                         await hold(self)
                 except StoreUnavailable as error:
                     raise StoreUnavailable(UNCERTAIN) from error

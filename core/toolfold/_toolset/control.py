@@ -226,7 +226,7 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
     except REFUSALS as error:
         return refusal(error, context)
     before, now = states_of(change, context)
-    if change:
+    if changed := bool(change):
         known = {component.name for component in listed(before, "tool")}
         new = [component for component in listed(now, "tool") if component.name not in known]
     else:
@@ -235,7 +235,13 @@ async def open_group(context: Context, path: str, loader: Loader | None = None) 
     group, instructions = catalog.group(path), catalog.instructions(change.activated or (path,))
     withheld = catalog.why_withheld(path) if not new else None
     text: Callable[[str], str] = partial(
-        _opened, path, _omitted(catalog, group), instructions, change, withheld[1] if withheld else _NOTHING_NEW
+        _opened,
+        path,
+        _omitted(catalog, group),
+        instructions,
+        changed,
+        change.deactivated,
+        withheld[1] if withheld else _NOTHING_NEW,
     )
     if loader is not None and loader.texts is not None:
         text = partial(_loaded, loader.texts, group, instructions, change, len(new))
@@ -257,12 +263,14 @@ def _omitted(catalog: Catalog, group: Group) -> str:
     )
 
 
-def _opened(path: str, description: str, instructions: str, change: Change, nothing: str, tools: str) -> str:
-    parts = [f"Group {path} is open." if change else f"Group {path} was open already."]
-    if description and change:
+def _opened(
+    path: str, description: str, instructions: str, changed: bool, closed: Sequence[str], nothing: str, tools: str
+) -> str:
+    parts = [f"Group {path} is open." if changed else f"Group {path} was open already."]
+    if description and changed:
         parts.append(description)
-    if change.deactivated:
-        parts.append(f"Closed to make room: {', '.join(change.deactivated)}.")
+    if closed:
+        parts.append(f"Closed to make room: {', '.join(closed)}.")
     last = f"Now available:\n{tools}" if tools else nothing
     said = " ".join(parts)
     return f"{said}\n\n{instructions}\n\n{last}" if instructions else f"{said} {last}"

@@ -17,7 +17,7 @@ from attrs import evolve, field
 from .._catalog.components import Component, Kind, words
 from .._limits import escaped
 from .._names import ToWire
-from .._plain import as_json, encodable
+from .._plain import all_encodable, as_json, encodable
 from .._usercode import is_failure
 from .._values import frozen
 from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
@@ -311,10 +311,9 @@ def result_made(value: Any) -> ToolResult | None:
 
 def _encodable(result: ToolResult) -> ToolResult:
     """Return a result that its author made, with everything in it encodable as JSON."""
-    structured, meta, needs = encodable(result.structured), encodable(result.meta), result.needs
-    content = ToolResult(tuple(encodable(block) for block in result.content), structured).readable
-    if needs is not None:
-        needs = _encodable_needs(needs)
+    structured, meta, *blocks = all_encodable(result.structured, result.meta, *result.content)
+    content = ToolResult(blocks, structured).readable
+    needs = None if result.needs is None else _encodable_needs(result.needs)
     same = structured is result.structured and meta is result.meta and needs == result.needs
     if same and [*map(id, content)] == [*map(id, result.content)]:
         return result
