@@ -22,7 +22,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
 from contextvars import Context
 from types import TracebackType
-from typing import Any, Self, cast
+from typing import Any, Self
 
 import anyio
 import anyio.lowlevel
@@ -41,7 +41,7 @@ from pydantic import ValidationError
 from pydantic_core import from_json
 
 from toolfold import ToolfoldError
-from toolfold.spi import table
+from toolfold.spi import array, table
 
 from .broken import BrokenLine, read
 from .signals import CHUNK, diverted, ended_by_signals, stderr, stdin_closed_by_signals
@@ -223,7 +223,7 @@ def messages_in(line: bytes) -> list[bytes]:
     try:
         while at < len(text):
             value, at = _DECODER.raw_decode(text, at)
-            found += cast("list[Any]", value) if isinstance(value, list) else [value]
+            found += [value] if (listed := array(value)) is None else listed
             at = _SPACE.match(text, at).end()  # type: ignore[union-attr]
     except (ValueError, RecursionError):
         rest = [text[at:].encode()]
