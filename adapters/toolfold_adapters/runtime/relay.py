@@ -361,7 +361,7 @@ class Relay:
         params = _table(message.get("params"))
         meta = _table(params.pop("_meta", None))
         meta = {key: value for key, value in meta.items() if key.startswith(OF_THE_PROTOCOL)}
-        who = {key: value for key, value in self._hello.items() if key not in ("relay", "environment")}
+        who = {key: self._hello.get(key) for key in ("toolfold", "target", "profile", "groups")}
         asked = json.dumps([who, _state_of(str(self._hello.get("target"))), message.get("method"), params, meta])
         return asked, os.path.join(self._folder, place.ANSWERS, f"{zlib.crc32(asked.encode()):08x}.json")
 

@@ -151,7 +151,7 @@ def run(
         turns: What its model does.
         folder: An empty folder.
         options: Options of `toolfold serve`.
-        gateway: What starts the gateway, but for its configuration, in place of `toolfold serve`.
+        gateway: What starts the gateway, in place of `toolfold serve` with these options.
         meanwhile: Is called whenever the model is asked.
     """
     home, work, wire, started = (folder / name for name in ("home", "work", "wire.jsonl", "started"))
@@ -165,8 +165,7 @@ def run(
         meanwhile()
 
     with scripted_model(turns, asked=think) as model:
-        file = str(servers(folder, started))
-        begun = serving(file, *options) if gateway is None else (*gateway, file)
+        begun = serving(str(servers(folder, started)), *options) if gateway is None else tuple(gateway)
         tee = (sys.executable, "-S", "-E", str(HERE / "tee.py"), str(wire), *begun)
         launch = host.configure(Setting(home, work, model.url, tee))
         path = os.pathsep.join([str(Path(_node()).parent), "/usr/local/bin", "/usr/bin", "/bin"])

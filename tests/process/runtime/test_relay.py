@@ -118,10 +118,10 @@ def runtime(folder: Path) -> RuntimePlayed:
 
 
 @contextmanager
-def relaying(folder: Path, runtime: RuntimePlayed, target: str = "config.json") -> Generator[Side]:
+def relaying(folder: Path, runtime: RuntimePlayed, target: str = "config.json", /, **said: object) -> Generator[Side]:
     """Yield the host of a relay, whose runtime is there."""
     (from_host, to_relay), (from_relay, to_host) = os.pipe(), os.pipe()
-    hello = {"toolfold": "0", "relay": "a", "target": target, "environment": {}}
+    hello = {"toolfold": "0", "relay": "a", "target": target, "environment": {}, **said}
     source = os.fdopen(from_host, "rb")
     relay = Relay(hello, str(folder), runtime.start, source, to_host, lambda _: None)
     thread = threading.Thread(target=relay.run, daemon=True)
@@ -171,7 +171,8 @@ def test_a_handshake_is_answered_as_it_was_the_last_time_before_there_is_a_runti
     with relaying(folder, runtime) as host:
         side, _ = runtime.taken()
         opened(host, side)
-    with relaying(folder, runtime) as host:
+    elsewhere = {"folder": "/another/project", "environment": {"A": "b"}, "agent": "reviewer"}
+    with relaying(folder, runtime, **elsewhere) as host:
         host.say(id=7, method="initialize", params=INITIALIZE)
         assert host.hear() == {"id": 7, "result": INTRODUCTION}
         side, _ = runtime.taken()
