@@ -30,6 +30,7 @@ import sys
 from typing import Any
 
 INTERRUPTED = 130
+WAITING = "waiting for a client on standard input, which speaks MCP, not for you: Ctrl-C ends it"
 ALLOCATIONS = 50_000
 """After how many new objects a command looks for garbage among them; by default after 700."""
 

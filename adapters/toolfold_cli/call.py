@@ -16,6 +16,7 @@ from toolfold import Component, ConfigError, ToolResult, ToolSet
 from toolfold.spi import ancestors, table
 from toolfold_adapters.transport.signals import stdout_reserved
 
+from .explain import facts_option
 from .failures import Failed, run
 from .options import COMMAND, TargetCommand, active_option, chosen_target, target_command
 from .printing import show, show_json
@@ -43,6 +44,7 @@ class CallCommand(TargetCommand):
 )
 @click.option("--profile", metavar="NAME", help="Call it with this profile.")
 @active_option(help="Groups to open besides that of the tool, separated by commas.")
+@facts_option
 @click.option("--json", "as_json", is_flag=True, help="Print the whole result as JSON.")
 def call_command(
     ctx: click.Context,
@@ -50,6 +52,7 @@ def call_command(
     targets: tuple[str, ...],
     profile: str | None,
     active: tuple[str, ...],
+    facts: Mapping[str, Any],
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -64,7 +67,7 @@ def call_command(
         raise click.UsageError("Say which TOOL to call, and its arguments as NAME=VALUE or as one JSON object.", ctx)
     arguments = _parsed(ctx, words[1:])
     target, options = chosen_target(ctx, targets[:first], **given)
-    result: ToolResult = run(partial(_called, target, options, words[0], arguments, profile, active))
+    result: ToolResult = run(partial(_called, target, options, words[0], arguments, profile, active, facts))
     if as_json:
         show_json({"content": list(result.content), "structured": result.structured, "is_error": result.is_error})
     elif not result.is_error:
@@ -115,6 +118,7 @@ async def _called(
     arguments: Arguments,
     profile: str | None,
     active: tuple[str, ...],
+    facts: Mapping[str, Any],
 ) -> ToolResult:
     """Return the answer of a tool of a target, in a session of its own with the group of the tool open."""
     with stdout_reserved():
@@ -126,7 +130,10 @@ async def _called(
                 )
             component = _tool(opened.tools, name)
             groups = (*opened.groups_of(active), *_groups_of(component))
-            async with opened.tools.open_session(profile, groups) as session:
+            async with opened.tools.open_session(profile, () if facts else groups) as session:
+                for fact, value in facts.items():  # hooks may ask for them
+                    session.set_fact(fact, value)
+                await session.transition(groups if facts else ())
                 return await session.call(component.name, arguments(component.definition["inputSchema"]))
 
 

@@ -6,7 +6,7 @@ from functools import partial
 
 import click
 
-from .connecting import be_relay
+from .connecting import be_relay, say_what_is_awaited
 from .failures import run
 from .kinds import is_url
 from .options import examples, traceback_option
@@ -84,4 +84,5 @@ async def _connect(url: str, headers: dict[str, str]) -> None:
         from toolfold_adapters.transport.bridge import bridge
 
         started()
+        say_what_is_awaited()
         await bridge(url, headers)

@@ -9,7 +9,7 @@ from typing import Any
 from toolfold_adapters.runtime.place import Misplaced
 from toolfold_adapters.runtime.relay import parsed, relay
 
-from . import INTERRUPTED
+from . import INTERRUPTED, WAITING
 
 
 def relayed(arguments: list[str]) -> bool:
@@ -21,8 +21,16 @@ def relayed(arguments: list[str]) -> bool:
     return True
 
 
+def say_what_is_awaited() -> None:
+    """Say to whoever starts this in a terminal that it waits for a client, and how to end it."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        sys.stderr.write(f"toolfold: {WAITING}\n")
+        sys.stderr.flush()
+
+
 def be_relay(said: Mapping[str, Any]) -> None:
     """Be a relay until its host leaves."""
+    say_what_is_awaited()
     try:
         relay(said)
     except Misplaced as error:

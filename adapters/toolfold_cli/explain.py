@@ -10,6 +10,7 @@ import click
 
 from toolfold import Reason, explain
 from toolfold.spi import RequestView
+from toolfold_adapters.names import WIRE_SEPARATOR
 
 from .costs import inspected
 from .options import COMMAND, OneOf, TargetCommand, active_option, chosen_target, target_command
@@ -41,7 +42,9 @@ def reason_for(view: RequestView, name: str, kind: Any = "tool") -> Reason:
     """Return the reason of what a user names, also if a profile leaves it out."""
     catalog = view.snapshot.catalog
     known = (catalog.whole or catalog).components[kind].by_name
-    return explain(view, full_name(known, name, catalog.spoken) or name, kind)
+    found = full_name(known, name, catalog.spoken)
+    path = name.replace(WIRE_SEPARATOR, ".")
+    return explain(view, path if found is None and path in catalog.index else found or name, kind)
 
 
 def parse_facts(ctx: click.Context, _: click.Parameter, values: tuple[str, ...]) -> Mapping[str, Any]:
@@ -58,6 +61,16 @@ def parse_facts(ctx: click.Context, _: click.Parameter, values: tuple[str, ...])
     return facts
 
 
+facts_option = click.option(
+    "--fact",
+    "facts",
+    multiple=True,
+    metavar="NAME=VALUE",
+    callback=parse_facts,
+    help="A fact of the caller's session, which predicates see; JSON if it can be read as that, else a text.",
+)
+
+
 @target_command(
     "explain",
     "toolfold explain shop:tools orders.refund",
@@ -69,14 +82,7 @@ def parse_facts(ctx: click.Context, _: click.Parameter, values: tuple[str, ...])
 )
 @click.option("--profile", metavar="NAME", help="Explain it with this profile.")
 @active_option(help="Groups to open first, separated by commas; hooks do not run.")
-@click.option(
-    "--fact",
-    "facts",
-    multiple=True,
-    metavar="NAME=VALUE",
-    callback=parse_facts,
-    help="A fact of the caller's session, which predicates see; JSON if it can be read as that, else a text.",
-)
+@facts_option
 @click.option("--kind", type=OneOf(KINDS), default="tool", help="What the names are names of.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def explain_command(
@@ -90,7 +96,7 @@ def explain_command(
     as_json: bool,
     **given: Any,
 ) -> None:
-    """Say why a NAME can or can't be seen and called in a TARGET, and what changes that.
+    """Say why a NAME can or can't be seen and called in a TARGET, and what changes that; also of a group.
 
     The status is 1 if there is nothing of a name.
     """

@@ -22,6 +22,7 @@ from toolfold_adapters.tokens import ANSWER_TOKENS, plural
 from toolfold_adapters.transport.signals import cancelled_by_signals, stdout_reserved
 from toolfold_adapters.transport.starting import starting
 
+from . import WAITING
 from .costs import in_brief, initial_view, wire_costs
 from .failures import run
 from .logs import LEVELS, LogFormat, configure_logging
@@ -44,8 +45,6 @@ if TYPE_CHECKING:
     from toolfold_adapters.mcp.serve import Era
 
 log = logging.getLogger("toolfold.cli")
-
-WAITING = "waiting for a client on standard input, which speaks MCP, not for you: Ctrl-C ends it"
 
 
 @frozen(kw_only=True)

@@ -181,21 +181,21 @@ def _advice(data: Mapping[str, Any], tools: int) -> Iterator[str]:
     searches, refused, total = data["searches"], data["refused"], data["total"]["calls"]
     if searches["empty"] >= FEW and 5 * searches["empty"] >= searches["asked"]:
         yield (
-            f"{searches['empty']} of {searches['asked']} searches found nothing: describe the tools in the words of "
-            "their users, or rank by meaning."
+            f"{searches['empty']:,} of {searches['asked']:,} searches found nothing: describe the tools in the words "
+            "of their users, or rank by meaning."
         )
     if searches["unused"] >= FEW and 2 * searches["unused"] >= searches["asked"]:
         yield (
-            f"{searches['unused']} of {searches['asked']} searches found tools of which none was called: say in their "
-            "descriptions what they are for, and what not."
+            f"{searches['unused']:,} of {searches['asked']:,} searches found tools of which none was called: say in "
+            "their descriptions what they are for, and what not."
         )
     closed = sum(refused.get(why, 0) for why in ("group", "ancestor", "excluded"))
     if closed >= FEW and 10 * closed >= total:
-        yield f"{closed} calls were of tools whose group was closed: on_hidden='hint' names the group in the refusal."
+        yield f"{closed:,} calls were of tools whose group was closed: on_hidden='hint' names the group in the refusal."
     if refused.get("unknown", 0) >= FEW and 10 * refused["unknown"] >= total:
-        yield f"{refused['unknown']} calls were of tools that do not exist: look whether clients use names of old."
+        yield f"{refused['unknown']:,} calls were of tools that do not exist: look whether clients use names of old."
     if (lists := data["lists"])["saved"] < 0:
-        yield f"Lists have {-lists['saved']} tokens more than without groups: these tools hardly need groups."
+        yield f"Lists have {-lists['saved']:,} tokens more than without groups: these tools hardly need groups."
     if data["unused"] and total >= 10 * tools:
         names = ", ".join(data["unused"][:NAMED])
         more = len(data["unused"]) - NAMED

@@ -184,6 +184,28 @@ def test_each_reason_has_its_sentence(active: tuple[str, ...], name: str, why: s
     assert (reason.why, str(reason)) == (why, text)
 
 
+@pytest.mark.spec("EXP-1")
+@pytest.mark.parametrize(
+    ("path", "active", "why", "text"),
+    [
+        ("a", ["a"], "open", "which is open."),
+        ("a", [], "group", "which is closed: call a.activate."),
+        ("a.b", [], "ancestor", "which is closed as long as a is: call a.activate first."),
+        ("a", ["c"], "excluded", "which can't be open while c is open: call a.activate, which closes c."),
+        ("d", [], "group", "which is closed, and no tool opens it now."),
+    ],
+)
+def test_a_group_is_explained_by_its_path(path: str, active: list[str], why: str, text: str) -> None:
+    tools = with_groups("a", "a.b", "c")
+    tools.register_group("d", controls=False)
+    tools.register_exclusion("a", "c")
+    snapshot = Snapshot.of(tools.catalog).after(TransitionRequest(activate=active))
+    assert explain(snapshot, path) == explain(snapshot, path, "tool")
+    reason = explain(snapshot, path)
+    assert (reason.kind, reason.why, reason.text) == ("group", why, f"It is a group, {text}")
+    assert not reason.is_callable
+
+
 @pytest.mark.spec("EXP-1", "PRO-1", "ERR-2")
 async def test_what_a_profile_leaves_out_is_explained_to_operators_and_not_to_callers() -> None:
     tools = with_groups("a", "b", on_hidden="hint")

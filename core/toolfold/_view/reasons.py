@@ -29,6 +29,7 @@ from .visibility import RequestView, available, holds, is_hidden, is_listed, onl
 
 Why = Literal[
     "listed",
+    "open",
     "hidden",
     "group",
     "ancestor",
@@ -53,11 +54,11 @@ class Reason:
     Attributes:
         kind: What it is, or was asked for as.
         name: Its name, as it was asked for.
-        why: `"listed"` or `"hidden"`: it can be called, and lists have it or leave it out. `"group"`: its group is
-            closed; `"ancestor"`: one that its group is in is; `"excluded"`: a group that is open excludes it;
-            `"predicate"`: its rule does not hold; `"profile"`: the profile leaves it out; `"quota"`: no more groups may
-            be open; `"quarantined"`: it changed and is not approved; `"starting"` and `"failed"`: its server is or has;
-            `"unknown"`: there is no such thing.
+        why: `"listed"` or `"hidden"`: it can be called, and lists have it or leave it out. `"open"`: it is a group that
+            is. `"group"`: its group is closed; `"ancestor"`: one that its group is in is; `"excluded"`: a group that is
+            open excludes it; `"predicate"`: its rule does not hold; `"profile"`: the profile leaves it out; `"quota"`:
+            no more groups may be open; `"quarantined"`: it changed and is not approved; `"starting"` and `"failed"`:
+            its server is or has; `"unknown"`: there is no such thing.
         text: What that means, in a sentence for an operator.
         group: The closed group that has to open first, if any.
         excluding: The open groups that exclude it, or that would close for it.
@@ -67,7 +68,7 @@ class Reason:
         near: Names that the name may stand for.
     """
 
-    kind: Kind
+    kind: Kind | Literal["group"]
     name: str
     why: Why
     text: str
@@ -100,13 +101,15 @@ def explain(where: Snapshot | RequestView, name: str, kind: Kind = "tool") -> Re
 
     Args:
         where: A snapshot; or a session's `view()`, where rules ask for the application state or names differ.
-        name: The full name, URI or URI template.
+        name: The full name, URI or URI template; or the path of a group.
         kind: What it is the name of.
     """
     view = where if isinstance(where, RequestView) else RequestView(where)
     reason = reason_for(name, kind, view)
     if reason.why != "unknown":
         return reason
+    if kind == "tool" and name in view.snapshot.catalog.index:
+        return _of_group(name, view)
     catalog = view.snapshot.catalog
     near_in_full = (catalog.spoken(one) for one in similar(name, tuple(catalog.components[kind].by_name)))
     near = tuple(dict.fromkeys([*_of_base_name(kind, name, view), *near_in_full]))
@@ -181,6 +184,16 @@ def _place_of(predicate: Callable[..., Any]) -> str:
     name = getattr(function, "__qualname__", type(function).__qualname__).rpartition("<locals>.")[2]
     code = getattr(function, "__code__", getattr(type(function).__call__, "__code__", None))
     return name if code is None else f"{name} ({code.co_filename}:{code.co_firstlineno})"
+
+
+def _of_group(path: str, view: RequestView) -> Reason:
+    """Return whether a group is open, or else what keeps it closed and what opens it."""
+    reason = Reason(kind="group", name=path, why="open", text="It is a group, which is open.")
+    if view.snapshot.is_active(path):
+        return reason
+    closed = _closed(reason, [path], view)
+    text = closed.text.replace(f"It needs the group {path}", "It is a group", 1)
+    return evolve(closed, text=text.replace(" first", "", 1) if closed.group == path else text)
 
 
 def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:

@@ -139,12 +139,16 @@ def test_a_terminal_is_shown_a_tree_with_the_state_of_each_group(shop: Path) -> 
 
 
 @pytest.mark.spec("DEL-10")
-def test_a_server_in_a_terminal_says_that_it_waits_for_a_client_and_how_to_end_it(shop: Path) -> None:
+@pytest.mark.parametrize("command", [("serve", "shop:tools"), ("connect", "gateway.json")], ids=["serve", "connect"])
+def test_a_server_in_a_terminal_says_that_it_waits_for_a_client_and_how_to_end_it(
+    shop: Path, command: tuple[str, str]
+) -> None:
+    (shop / "gateway.json").write_text('{"mcpServers": {}}')
     ours, theirs = pty.openpty()
     with (
         os.fdopen(ours, "wb"),
         subprocess.Popen(
-            [*forked_toolfold(), "serve", "shop:tools"],
+            [*forked_toolfold(), *command],
             cwd=shop,
             env=environment(),
             stdin=theirs,
