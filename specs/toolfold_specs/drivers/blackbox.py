@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, cast
 
 from attrs import evolve
 
@@ -27,7 +27,7 @@ from .description import (
     only_sounds_like_control,
 )
 from .link import Link
-from .protocol import BEYOND_MODERN, wire_capabilities
+from .protocol import BEYOND_MODERN, ERROR_META, wire_capabilities
 from .replies import Reply
 from .sessions import GRACE, McpDriver, Session
 
@@ -67,6 +67,8 @@ class BlackBoxDriver(McpDriver):
         self._leave_out_unrecognisable()
         self.given = self._setup = self._described.setup
         self.starts_active = self._described.starts_active
+        if isinstance(description, Description):
+            self._or_close(self._leave_out_refusing)
         self.capabilities, self.left_out = self._able()
         self.never_shown = {**self.never_shown, **self._without_evidence()}
         self._handles_are_ignored = self._or_close(self._lists_the_same_under_a_handle)
@@ -103,6 +105,41 @@ class BlackBoxDriver(McpDriver):
         self._begin()
         return ignored
 
+    def _leave_out_refusing(self) -> None:
+        """Leave out the groups that a hook refuses to open and that leave all as it was, and those in them.
+
+        A refusal is no fault: what a hook asks for before it lets its group open is not known here.
+        """
+        session, refused = self._session(MAIN), dict[str, str]()
+        for group in self._described.groups:
+            if (above := _above(group.path)) and not refused.keys().isdisjoint(above):
+                continue
+            for path in above:
+                self._step("activate", path, session)
+            before = self._active(session)
+            reply = self._step("activate", group.path, session)
+            error = cast("Mapping[str, Any]", {} if reply is None else reply.meta.get(ERROR_META) or {})
+            if error.get("error") == "HookFailed" and self._active(session) == before:
+                refused[group.path] = "its hook refuses to open it, and nothing is changed"
+        self._begin()
+        if refused:
+            self._describe_without(refused)
+            self.given = self._setup = self._described.setup
+
+    def _describe_without(self, gone: Mapping[str, str]) -> None:
+        """Leave out some groups with those in them, for the reasons given, and report that."""
+        left = [one for one in self._described.groups if gone.keys().isdisjoint((*_above(one.path), one.path))]
+        paths = {one.path for one in left}
+        within = {
+            one.path: next(gone[path] for path in (*_above(one.path), one.path) if path in gone)
+            for one in self._described.groups
+            if one.path not in paths
+        }
+        self.not_checked = {**self.not_checked, **{f"group {path}": why for path, why in within.items()}}
+        exclusions = (tuple(path for path in members if path in paths) for members in self._described.exclusions)
+        several = tuple(members for members in exclusions if len(members) > 1)
+        self._described = evolve(self._described, groups=tuple(left), exclusions=several)
+
     def _active(self, session: Session) -> tuple[str, ...] | None:
         return None if self._handles_are_ignored else super()._active(session)
 
@@ -116,10 +153,7 @@ class BlackBoxDriver(McpDriver):
         retained = [one for one in self._described.groups if recognised.issuperset((*_above(one.path), one.path))]
         gone = [group.path for group in self._described.groups if group not in retained]
         why = "it has no tool of its own on the list, or is within such a group, so its state can't be seen"
-        self.not_checked = {**self.not_checked, **{f"group {path}": why for path in gone}}
-        exclusions = (tuple(path for path in members if path not in gone) for members in self._described.exclusions)
-        several = tuple(members for members in exclusions if len(members) > 1)
-        self._described = evolve(self._described, groups=tuple(retained), exclusions=several)
+        self._describe_without(dict.fromkeys(gone, why))
 
     def _able(self) -> tuple[frozenset[str], Mapping[str, str]]:
         """Return what can be driven, and why the rest can't."""
@@ -187,12 +221,15 @@ class BlackBoxDriver(McpDriver):
 
     # -- transitions ---------------------------------------------------------------------------------------------------
 
-    def _step(self, verb: str, path: str, session: Session) -> None:
-        """Open or close a group, whatever the result."""
+    def _step(self, verb: str, path: str, session: Session) -> Reply | None:
+        """Open or close a group, whatever the result, and return the answer; None if nothing does that."""
         call = self._call_of(verb, path)
-        if call is not None:
-            with suppress(LeftOut):
-                self._keep_handle(session, self._ask(session, call.tool, call.arguments))
+        if call is None:
+            return None
+        reply = self._ask(session, call.tool, call.arguments)
+        with suppress(LeftOut):
+            self._keep_handle(session, reply)
+        return reply
 
     def _call_of(self, verb: str, path: str) -> ControlCall | None:
         """Return the call that opens or closes a group; for an unknown group, the one that it would have."""

@@ -43,7 +43,7 @@ def to_fix(report: Report) -> tuple[str, ...]:
 
     These are clauses that are violated unexpectedly, expectations to remove, and failures of the target or the kit.
     """
-    violations = map(finding, unexpected(report))
+    violations = (f"{finding(one)}{_follows(report, one.clause)}" for one in unexpected(report))
     stale = (f"{plain(str(one))}  holds again: remove it from the expected failures" for one in report.stale)
     failures = (
         f"{status.value.upper()}  {plain(setting)}: {_cut(plain(reason))}"
@@ -53,6 +53,12 @@ def to_fix(report: Report) -> tuple[str, ...]:
     lines = (*violations, *stale, *failures)
     things = "1 thing" if len(lines) == 1 else f"{len(lines)} things"
     return (f"{things} to fix:", *(f"  {line}" for line in lines)) if lines else ()
+
+
+def _follows(report: Report, root: str) -> str:
+    """Return which clauses may be violated for that reason alone, in brackets; "" if there are none."""
+    ids = [row.clause.id for row, _ in hidden(report, root)]
+    return f" (and maybe {', '.join(ids)}, which may follow from it)" if ids else ""
 
 
 def unexpected(report: Report) -> Iterator[Violation]:
