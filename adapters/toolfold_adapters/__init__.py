@@ -11,7 +11,7 @@ manifests/               groups of tools from JSON files, one file, or their nam
 observe/                 what is used, and how servers and stores are doing
 transport/               messages over standard streams and HTTP, and the programs at both ends
 evaluation/              whether offering tools in groups helps to get tasks done
-skills                   groups of tools from a SKILL.md
+skills, profiles         groups of tools from a SKILL.md; profiles of files, each within that of its parent
 files, names, tokens     data in files, names that clients and models accept, keys of `_meta`, costs of definitions
 clock                    which clock measures what
 hosts, tally, compiling  the programs that people run servers in; counting what has a limit; what clients can compile

@@ -67,6 +67,11 @@ IN_A_STORE: Mapping[str, str] = MappingProxyType(
 )
 """Capabilities of implementations whose sessions are in a store that processes share; of drivers in Python alone."""
 
+OF_PROFILES: Mapping[str, str] = MappingProxyType(
+    {"profiles": "a session can have a profile that is within that of a parent"}
+)
+"""Capabilities of implementations with profiles."""
+
 OF_HANDLES: Mapping[str, str] = MappingProxyType(
     {
         "expiry": "handles can be made to expire at once",
@@ -404,6 +409,12 @@ class Driver:
         another go on with the sessions: "failover". A hook that is released later goes on in the stopped process.
         """
         raise NotSupported("fail_over")
+
+    def open_within(self, profiles: tuple[tuple[str, ...], ...], session: str = MAIN) -> Answer:
+        """Open a session under a profile that is within the next one, and so on, each by the groups that it names:
+        "profiles".
+        """
+        raise NotSupported("open_within")
 
     def start(self, operation: Operation) -> int:
         """Begin an operation and return a ticket for it, once it has ended, is queued or is blocked in a hook:

@@ -15,13 +15,24 @@ from attrs import evolve
 
 from .checks import DEFAULT, LAYERS, Check, Findings, OptionArguments, Options, in_order, run_checks
 from .clauses import load_clauses, load_revision
-from .driver import AT_RUN_TIME, CAPABILITIES, IN_A_STORE, OF_HANDLES, OVER_MCP, Answer, Driver, Setup, TargetFailed
+from .driver import (
+    AT_RUN_TIME,
+    CAPABILITIES,
+    IN_A_STORE,
+    OF_HANDLES,
+    OF_PROFILES,
+    OVER_MCP,
+    Answer,
+    Driver,
+    Setup,
+    TargetFailed,
+)
 from .expected import load_expected
 from .layers import all_checks
 from .report import Expectation, Report, Result, Status
 from .targets import Factory, Target, factories_of, made, name_of
 
-ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **IN_A_STORE, **OF_HANDLES, **OVER_MCP}
+ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **IN_A_STORE, **OF_PROFILES, **OF_HANDLES, **OVER_MCP}
 
 
 def check(factory: Target, **options: Unpack[OptionArguments]) -> Report:

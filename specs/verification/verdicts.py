@@ -19,7 +19,7 @@ from pathlib import Path
 
 from attrs import frozen
 
-from toolfold_specs.driver import IN_A_STORE, Answer, Driver, Operation, Setup
+from toolfold_specs.driver import IN_A_STORE, OF_PROFILES, Answer, Driver, Operation, Setup
 from toolfold_specs.drivers.fixture import FixtureDriver
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.protocol import Era
@@ -113,7 +113,10 @@ def prove(violated: Violated = violated) -> tuple[Proof, ...]:
     Args:
         violated: What returns the clauses that a mutant violates; by default it runs the mutant.
     """
-    in_process = [partial(make, capabilities=LIVE | IN_A_STORE.keys()) for make in (EngineDriver, EmptyDriver)]
+    in_process = [
+        partial(make, capabilities=LIVE | IN_A_STORE.keys() | OF_PROFILES.keys())
+        for make in (EngineDriver, EmptyDriver)
+    ]
     honest, empty = (_rows(check(make, layers=IN_PROCESS, budget=SOME)) for make in in_process)
     proofs = [_proof(clause, honest, empty, MUTANTS.values(), violated) for clause in _checked(IN_PROCESS, empty)]
     honest, empty = (_rows(check(_in_both_eras(served), layers=OVER_MCP, budget=FEW)) for served in (Fixture, Silent))

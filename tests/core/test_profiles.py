@@ -1,5 +1,7 @@
 """SPEC PRO-1, PRO-3: sessions under a profile, for which other groups do not exist."""
 
+from typing import Any
+
 import pytest
 
 from tests.core.support import answer
@@ -299,3 +301,63 @@ async def test_a_tool_is_read_only_if_it_is_annotated_as_such(read_only: bool | 
 @pytest.mark.spec("PRO-1")
 def test_a_profile_is_named_by_its_first_argument() -> None:
     assert Profile("reader", active="a") == Profile(name="reader", active=["a"])
+
+
+@pytest.mark.spec("GWY-16", "PRO-1")
+@pytest.mark.parametrize(
+    ("child", "parent", "active", "groups"),
+    [
+        ({"active": ("a", "b")}, {"available": ("a.x",)}, ("a",), ["a"]),
+        ({"active": ("b",), "available": ("*",)}, {"available": ("a.x", "b")}, ("b",), ["a", "a.x", "b"]),
+        ({"available": ("a.x",)}, {"available": ("a.y",)}, (), ["a"]),
+        ({"available": ("a.x",)}, {"available": ("*",)}, (), ["a", "a.x"]),
+        ({"available": ("*",)}, {}, (), []),
+    ],
+)
+async def test_a_profile_within_that_of_a_parent_has_what_both_have(
+    child: dict[str, Any], parent: dict[str, Any], active: tuple[str, ...], groups: list[str]
+) -> None:
+    profile = Profile("child", **child, within=Profile("parent", **parent))
+    async with desk().open_session(profile) as session:
+        assert session.active == active
+        assert [info.name for info in session.list_groups()] == groups
+        for path in {"a", "a.x", "a.y", "b", "c"} - {*groups}:
+            with pytest.raises(GroupNotFound):
+                await session.activate(path)
+
+
+@pytest.mark.spec("GWY-16", "PRO-3")
+@pytest.mark.parametrize("parent", [None, True, False])
+@pytest.mark.parametrize("child", [None, True, False])
+async def test_a_tool_exists_for_a_child_where_it_does_for_its_parent_and_under_its_own_profile(
+    child: bool | None, parent: bool | None
+) -> None:
+    outer = Profile("parent", active=("a", "b"), read_only=parent)
+    async with desk().open_session(Profile("child", active=("a", "b"), read_only=child, within=outer)) as session:
+        listed = {name for name in session.list_tools().names if name.endswith(".t")}
+    kept = {
+        name for name, reads in (("a.t", False), ("b.t", True)) if all(one in (None, reads) for one in (child, parent))
+    }
+    assert listed == kept
+
+
+@pytest.mark.spec("GWY-16")
+async def test_a_child_of_a_child_is_bounded_by_all_and_a_fork_by_what_its_parent_is() -> None:
+    inner = Profile("b", available=("*",), within=Profile("a", available=("a.x",)))
+    async with desk().open_session(Profile("c", available=("*",), within=inner)) as session:
+        assert [info.name for info in session.list_groups()] == ["a", "a.x"]
+        async with session.fork() as child:
+            assert [info.name for info in child.list_groups()] == ["a", "a.x"]
+
+
+@pytest.mark.spec("GWY-16", "REG-5")
+async def test_a_profile_is_without_groups_that_were_removed_also_where_its_parent_names_them() -> None:
+    tools = desk()
+    parent = Profile("parent", available=("b", "c"))
+    tools.register_profile(Profile("child", available=("b",), within=parent))
+    await tools.unregister_group("c")
+    await tools.unregister_group("b")
+    tools.register_group("b", "Another")
+    assert tools.catalog.profiles["child"].named == frozenset()
+    async with tools.open_session("child") as session:
+        assert session.list_groups() == ()

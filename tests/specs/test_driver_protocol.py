@@ -19,6 +19,7 @@ from toolfold_specs.driver import (
     AT_RUN_TIME,
     CAPABILITIES,
     OF_HANDLES,
+    OF_PROFILES,
     Answer,
     Driver,
     DriverFault,
@@ -111,7 +112,7 @@ def test_the_document_has_every_verb_and_every_capability() -> None:
     shown = {request["verb"] for transcript in transcripts() for request, _ in transcript}
     assert {name for name, _ in table("verb | arguments | response | capability")} == set(VERBS)
     assert shown == set(VERBS) - {"observe", "expire"}
-    assert dict(table("capability |")) == {**CAPABILITIES, **AT_RUN_TIME, **OF_HANDLES}
+    assert dict(table("capability |")) == {**CAPABILITIES, **AT_RUN_TIME, **OF_PROFILES, **OF_HANDLES}
 
 
 @pytest.mark.spec("CNF-8")
@@ -119,7 +120,7 @@ def test_the_schema_has_the_verbs_and_capabilities_of_drivers() -> None:
     methods = {name for name, value in vars(Driver).items() if callable(value)}
     assert set(VERBS) - {"hello", "observe", "expire"} == methods - {"perform", "close", "exchange", "fail_over"}
     assert {f"response.{verb}" for verb in VERBS} <= set(SCHEMA["$defs"])
-    assert set(SCHEMA["$defs"]["capability"]["enum"]) == {*CAPABILITIES, *AT_RUN_TIME, *OF_HANDLES}
+    assert set(SCHEMA["$defs"]["capability"]["enum"]) == {*CAPABILITIES, *AT_RUN_TIME, *OF_PROFILES, *OF_HANDLES}
     assert set(SCHEMA["$defs"]["outcome"]["properties"]) == {member.name for member in fields(Answer)}
     assert {*CAPABILITIES, *OF_HANDLES} > CLAIMED
     jsonschema_rs.meta.validate(SCHEMA)

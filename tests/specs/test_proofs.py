@@ -49,7 +49,7 @@ def assert_agrees(world: World | None) -> None:
 
 
 @pytest.mark.spec("INV-1", "INV-2", "INV-4", "ACT-2", "ACT-3", "ACT-4", "ACT-5", "ACT-6", "ACT-7", "ACT-8", "ACT-9")
-@pytest.mark.spec("ACT-10", "PER-2", "CNF-6")
+@pytest.mark.spec("ACT-10", "PER-2", "GWY-16", "CNF-6")
 @pytest.mark.parametrize("theorem", named(THEOREMS))
 def test_a_theorem_is_proved_for_forests_of_any_size(theorem: Theorem, request: pytest.FixtureRequest) -> None:
     proof = prove(theorem)

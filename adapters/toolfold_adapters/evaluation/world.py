@@ -130,7 +130,7 @@ class World:
         profile = self.catalog.profiles.get(task.profile or "")
         if component is None:
             return "asked"
-        if profile is not None and profile.read_only and not hints(component).get("readOnlyHint"):
+        if profile is not None and not hints(component).get("readOnlyHint") and not profile.keeps(False):
             return "read only"
         used = {self.catalog.tools[name].group for call in task.calls for name in call.tools}
         excluded = (members for members in self.catalog.exclusions if component.group in members)

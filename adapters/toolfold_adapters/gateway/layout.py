@@ -23,6 +23,7 @@ from toolfold.spi import KINDS, Kind, ancestors, frozen, table
 from ..files import quoted_key
 from ..mcp.existing.grouping import matches
 from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
+from ..profiles import in_their_parents
 from .config.settings import GatewayConfig, UpstreamConfig
 from .finding import Finder
 from .grouping import Placed, PlacedGroup, aliases, grouped
@@ -233,16 +234,19 @@ def _profiles(
                 found.append(path)
         return tuple(dict.fromkeys(found))
 
-    return tuple(
-        Profile(
+    def made(name: str, parent: Profile | None) -> Profile:
+        profile = config.profiles[name]
+        return Profile(
             name=name,
             description=profile.description,
             active=of(profile.active),
             available=of(profile.available),
             read_only=profile.read_only,
+            within=parent,
         )
-        for name, profile in config.profiles.items()
-    )
+
+    with config.at("[profiles]"):
+        return in_their_parents({name: profile.within for name, profile in config.profiles.items()}, made)
 
 
 def _may_come(config: GatewayConfig, unknown: Mapping[str, str], path: str) -> bool:
@@ -252,6 +256,8 @@ def _may_come(config: GatewayConfig, unknown: Mapping[str, str], path: str) -> b
 
 def may_admit(config: GatewayConfig, profile: Profile, server: str) -> bool:
     """Return whether a profile may have groups of a server of which nothing is known yet: it names what may be one."""
+    if profile.within is not None and not may_admit(config, profile.within, server):
+        return False
     if not config.prefixed or "*" in profile.available:
         return True
     named = {*profile.active, *profile.available}

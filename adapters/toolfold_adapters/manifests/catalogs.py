@@ -32,13 +32,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
 
-from attrs import field, fields
+from attrs import evolve, field, fields
 
 from toolfold import ConfigError, ManifestError, Profile, ToolError, ToolfoldError, ToolSet
 from toolfold.spi import frozen, table
 
 from ..files import data_in, quoted_key, read_text
 from ..hosts import SECTIONS
+from ..profiles import in_their_parents
 from .folders import (
     TOOL_KEYS,
     Handlers,
@@ -131,11 +132,25 @@ class _Reader:
         for number, members in enumerate(self.list(data, "exclusions"), 1):
             with self.at(f"exclusions, set {number}"):
                 tools.register_exclusion(*_texts("the set", members))
+        for profile in self.profiles(data):
+            with self.at(f"[profiles.{quoted_key(profile.name)}]"):
+                tools.register_profile(profile)
+        return tools
+
+    def profiles(self, data: Mapping[str, Any]) -> tuple[Profile, ...]:
+        """Return the profiles, with those that they are within."""
+        alone: dict[str, Profile] = {}
+        parents: dict[str, str | None] = {}
         for name, profile in self.tables(data, "profiles"):
             with self.at(f"[profiles.{quoted_key(name)}]"):
                 self.check_keys(profile, _PROFILE)
-                tools.register_profile(Profile(name=name, **profile))
-        return tools
+                if not isinstance(parent := profile.get("within"), str | None):
+                    raise InvalidEntry("within must be the name of a profile")
+                given: dict[str, Any] = {**profile, "name": name, "within": None}
+                alone[name], parents[name] = Profile(**given), parent
+        with self.at("[profiles]"):
+            return in_their_parents(parents, lambda name, parent: evolve(alone[name], within=parent))
+        return ()
 
     def groups(self, tools: ToolSet, data: Mapping[str, Any]) -> Iterator[tuple[str | None, str, object]]:
         """Register the groups, parents first, and yield the tools in them with their places in the file."""

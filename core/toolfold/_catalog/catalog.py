@@ -415,9 +415,9 @@ def _admitted(component: Component, admitted: set[str], profile: Profile, *, bou
         return False
     if bounds and component.bounded_by and admitted.isdisjoint(component.bounded_by):
         return False
-    if profile.read_only is None or component.kind != "tool" or component.control is not None:
+    if component.kind != "tool" or component.control is not None:
         return True
-    return bool(component.definition.get("annotations", {}).get("readOnlyHint", False)) is profile.read_only
+    return profile.keeps(bool(component.definition.get("annotations", {}).get("readOnlyHint", False)))
 
 
 class Catalogs:

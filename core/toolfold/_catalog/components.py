@@ -206,6 +206,8 @@ class Profile:
     """A named choice of groups: active from the start, and allowed to be activated.
 
     `"*"` in `available` means all others. `read_only=True` keeps only the tools whose `readOnlyHint` is true (PRO-3).
+    `within` is the profile of a parent, such as of an agent that has subagents: what does not exist under that one does
+    not exist under this one, whatever it names (GWY-16).
 
     SPEC PRO-1.
     """
@@ -215,14 +217,35 @@ class Profile:
     active: tuple[str, ...] = field(default=(), converter=paths_of, kw_only=True)
     available: tuple[str, ...] = field(default=(), converter=paths_of, kw_only=True)
     read_only: bool | None = field(default=None, kw_only=True)
+    within: Profile | None = field(default=None, kw_only=True)
+
+    def __attrs_post_init__(self) -> None:
+        if self.within is not None:
+            object.__setattr__(self, "active", tuple(filter(self.within.admits, self.active)))
 
     def admits(self, path: str) -> bool:
-        """Return whether the group exists under this profile: named, or above a named one."""
+        """Return whether the group exists under this profile: named or above a named one, and in its parent's."""
+        if self.within is not None and not self.within.admits(path):
+            return False
         if "*" in self.available:
             return True
         return any(name == path or name.startswith(f"{path}.") for name in (*self.active, *self.available))
 
+    def keeps(self, reads: bool) -> bool:
+        """Return whether a tool exists under this profile that says, or does not say, that it only reads."""
+        own = self.read_only is None or reads is self.read_only
+        return own and (self.within is None or self.within.keeps(reads))
+
+    @property
+    def named(self) -> frozenset[str]:
+        """The groups that it names, or the profile of its parent."""
+        own = {*self.active, *self.available} - {"*"}
+        return frozenset(own if self.within is None else own | self.within.named)
+
     def without(self, gone: Container[str]) -> Profile:
         """Return the profile without some groups, which do not exist any more."""
-        active = tuple(path for path in self.active if path not in gone)
-        return evolve(self, active=active, available=tuple(path for path in self.available if path not in gone))
+        active, available = (
+            tuple(path for path in paths if path not in gone) for paths in (self.active, self.available)
+        )
+        parent = self.within if self.within is None else self.within.without(gone)
+        return evolve(self, active=active, available=available, within=parent)

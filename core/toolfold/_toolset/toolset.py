@@ -485,7 +485,7 @@ class ToolSet(Displayed):
         profiles = catalog.profiles
         if isinstance(profile, Profile):
             now = profiles.get(profile.name)
-            gone = {*profile.active, *profile.available} - catalog.index.keys() - {"*"}
+            gone = profile.named - catalog.index.keys()
             return profile if now is None or now != profile.without(gone) else now
         if profile is None:
             return None

@@ -7,6 +7,7 @@ random_systems, seeded  systems of up to ten groups, and a backend whose choices
 schedules               overlapping operations with blocked hooks
 blocking, cancelling    their building blocks, and transitions that are cancelled
 changing                the system and facts change while a transition is blocked
+children                sessions under a profile that is within that of a parent
 stopping                a process stops in the middle of a transition, and another goes on
 histories               random concurrent histories
 wire                    what is only visible over a protocol

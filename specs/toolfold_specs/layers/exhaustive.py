@@ -14,10 +14,11 @@ from typing import TypeAlias
 from attrs import evolve
 
 from ..checks import Check
-from ..driver import Operation, Setup, Tool
+from ..driver import OF_PROFILES, Operation, Setup, Tool
 from ..oracle import Oracle, World, as_setup
 from ..runs import TestRun
 from ..systems import distinct_systems
+from .children import within
 
 SIZE, SIZE_OVER_MCP = 4, 3
 """The greatest number of groups, in process and over MCP, where an operation takes milliseconds; `deep` adds one."""
@@ -158,4 +159,5 @@ CHECKS = (
         _tours,
     ),
     Check("every reason in every small system", "exhaustive", ("EXP-1",), _reasons, ("setups", "reasons")),
+    Check("every child within its parent", "exhaustive", ("GWY-16",), within, ("setups", "groups", *OF_PROFILES)),
 )

@@ -15,6 +15,7 @@ from toolfold import (
     HookContext,
     HookFailed,
     ParentInactive,
+    Profile,
     Session,
     ToolError,
     ToolfoldError,
@@ -24,7 +25,18 @@ from toolfold import (
     Visibility,
     explain,
 )
-from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, MAIN, Answer, Driver, Operation, Setup, TargetFailed, Tool
+from toolfold_specs.driver import (
+    AT_RUN_TIME,
+    CAPABILITIES,
+    MAIN,
+    OF_PROFILES,
+    Answer,
+    Driver,
+    Operation,
+    Setup,
+    TargetFailed,
+    Tool,
+)
 
 from .quiet import QuietLoop
 
@@ -35,7 +47,7 @@ NOTHING = Setup()
 class CoreDriver(Driver):
     """Drives a `toolfold.ToolSet`; each session of the kit is a `toolfold.Session`."""
 
-    capabilities = frozenset({*CAPABILITIES, *AT_RUN_TIME})
+    capabilities = frozenset({*CAPABILITIES, *AT_RUN_TIME, *OF_PROFILES})
     name = "in process"
 
     def __init__(self) -> None:
@@ -181,6 +193,13 @@ class CoreDriver(Driver):
             return bool(await session.transition(activate, deactivate, force=force))
 
         return await self._step(name, step)
+
+    async def _open_within(self, name: str, profiles: tuple[tuple[str, ...], ...]) -> Answer:
+        profile: Profile | None = None
+        for number, groups in reversed([*enumerate(profiles)]):
+            profile = Profile(f"p{number}", available=groups, within=profile)
+        await self._started(name, self._tools.open_session(profile))
+        return Answer()
 
     async def _snapshot(self, name: str) -> Answer:
         session = await self._session(name)

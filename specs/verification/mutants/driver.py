@@ -165,6 +165,8 @@ class EngineDriver(Driver):
                 yield from engine.register(**arguments)
             case "set_fact":
                 engine.set_fact(session, **arguments)
+            case "open_within":
+                session.bound = engine.bound(arguments["profiles"])
             case "fail_over":
                 engine.fail_over()
             case "script":

@@ -46,6 +46,8 @@ class Session:
         self.asks: Session | None = None
         """The session that one of its hooks waits for."""
         self.closed = False
+        self.bound: Paths | None = None
+        """The groups that exist for it, if not all do."""
 
 
 class Rules:
@@ -134,6 +136,7 @@ class Rules:
         """The active groups after a transition (SPEC ACT-9)."""
         now = set(session.active)
         self.check_known([*deactivate, *activate])
+        self.check_exists(session, [*deactivate, *activate])
         for path in self.canonical(set(deactivate)):
             now = self.deactivated(now, path)
         requested: Paths = set()
@@ -152,6 +155,21 @@ class Rules:
         for path in paths:
             if path not in self.groups:
                 raise self.unknown(path)
+
+    def check_exists(self, session: Session, paths: Iterable[str]) -> None:  # GWY-16
+        for path in paths:
+            if not self.exists(session, path):
+                raise self.unknown(path)
+
+    def exists(self, session: Session, path: str) -> bool:  # GWY-16
+        return session.bound is None or path in session.bound
+
+    def bound(self, profiles: Iterable[Iterable[str]]) -> Paths:  # GWY-16
+        """The groups that exist under a profile that is within the next one, and so on."""
+        known = {*self.groups}
+        for one in profiles:
+            known &= {path for named in one for path in (named, *self.ancestors(named))}
+        return known
 
     def unknown(self, path: str) -> Refused:  # ACT-1
         return Refused("GroupNotFound", group=path)
@@ -290,7 +308,8 @@ class Rules:
         return len([tool for tool in self.tools.values() if tool.group == path])
 
     def group_infos(self, session: Session) -> list[dict[str, Any]]:  # LST-4
-        states = {path: self.state(path, session) for path in self.canonical(self.groups)}
+        known = [path for path in self.canonical(self.groups) if self.exists(session, path)]
+        states = {path: self.state(path, session) for path in known}
         return [
             {"name": path, "state": state, "active": path in session.active, "tools": self.tool_count(path)}
             for path, state in states.items()

@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from toolfold_specs.driver import CAPABILITIES, IN_A_STORE
+from toolfold_specs.driver import CAPABILITIES, IN_A_STORE, OF_PROFILES
 
 from .engine import Engine, Hook, Paths, Request, Session, Work
 from .mutant import Mutant, Right, exhaustive, refuse, schedules, then, vectors
@@ -224,4 +224,20 @@ STORES = (
     ),
 )
 
-MUTANTS: tuple[Mutant, ...] = SESSIONS + PERSISTENCE + STORES
+# -- children ---------------------------------------------------------------------------------------------------------
+
+WITH_PROFILES = frozenset({*CAPABILITIES, *OF_PROFILES})
+
+CHILDREN = (
+    exhaustive("gives a child all that its own profile has", "GWY-16", budget=20_000, capabilities=WITH_PROFILES)(
+        Engine.bound, lambda right, self, profiles: Engine.bound(self, [*profiles][:1])
+    ),
+    exhaustive("forgets what the parent of a child is within", "GWY-16", budget=20_000, capabilities=WITH_PROFILES)(
+        Engine.bound, lambda right, self, profiles: Engine.bound(self, [*profiles][:2])
+    ),
+    exhaustive("opens for a child what it does not list", "GWY-16", budget=20_000, capabilities=WITH_PROFILES)(
+        Engine.check_exists, lambda right, self, session, paths: None
+    ),
+)
+
+MUTANTS: tuple[Mutant, ...] = SESSIONS + PERSISTENCE + STORES + CHILDREN

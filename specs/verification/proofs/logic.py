@@ -46,6 +46,11 @@ before: State = z3.Function("before", GROUP, z3.BoolSort())
 other: State = z3.Function("other", GROUP, z3.BoolSort())
 """A second arbitrary state, to compare with."""
 
+own: State = z3.Function("own", GROUP, z3.BoolSort())
+"""The groups that exist under the profile of a child."""
+parents: State = z3.Function("parents", GROUP, z3.BoolSort())
+"""The groups that exist under the profile of its parent."""
+
 EFFORT = 2_000_000
 """The resource limit of z3 for one query, which, unlike a time limit, is deterministic."""
 LARGEST = 6  # groups in a world to search for

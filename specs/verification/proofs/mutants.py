@@ -87,6 +87,7 @@ SATISFIED = "activation: a satisfied request changes nothing"
 REACH = "activation: exclusion is neither transitive nor inherited"
 PATH = "activation of a path: no two active groups exclude one another"
 REACTIVATED = "a reactivated group has no active children"
+CHILD = "activation of a path by a child stays within its parent"
 TABLE_ACTIVATES = "the table gives the sets of an activation"
 
 MUTANTS: tuple[Mutant, ...] = (
@@ -133,6 +134,17 @@ MUTANTS: tuple[Mutant, ...] = (
         PATH,
         Rules(activate_path=_path_without_the_ancestors_partners),
     ),
+    # Children
+    Mutant("a child has all that its own profile has", CHILD, Rules(bound=lambda own, parents: own)),
+    Mutant("a child has all that its parent has", CHILD, Rules(bound=lambda own, parents: parents)),
+    Mutant(
+        "a child has what either profile has", CHILD, Rules(bound=lambda own, parents: lambda x: Or(own(x), parents(x)))
+    ),
+    Mutant(
+        "a child can open what is in neither profile",
+        "what a child can open, its parent can open, whatever it has open",
+        Rules(bound=lambda own, parents: lambda x: x == x),
+    ),
     # The table
     Mutant(
         "the table leaves groups active when an ancestor is deactivated",
@@ -171,4 +183,5 @@ MUTANTS: tuple[Mutant, ...] = (
     _missing("above is irreflexive", REACTIVATED),
     _missing("above is transitive", PARENTS_AFTER_DEACTIVATION),
     _missing("ancestors form a chain", PATH),
+    _missing("a profile has what is above its groups", CHILD),
 )

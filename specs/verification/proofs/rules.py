@@ -16,7 +16,24 @@ from toolfold import RegionState as Region
 from toolfold.machine import TABLE, Effect, Guard, Relation, Row
 from toolfold.machine import RegionEvent as Event
 
-from .logic import FALSE, And, Facts, Formula, If, Implies, Not, Or, State, Term, above, every, excludes, some
+from .logic import (
+    FALSE,
+    And,
+    Facts,
+    Formula,
+    If,
+    Implies,
+    Not,
+    Or,
+    State,
+    Term,
+    above,
+    every,
+    excludes,
+    own,
+    parents,
+    some,
+)
 
 AXIOMS: Facts = MappingProxyType(
     {
@@ -30,9 +47,13 @@ AXIOMS: Facts = MappingProxyType(
         "no group excludes an ancestor": every(
             lambda x, y: Implies(excludes(x, y), And(Not(above(x, y)), Not(above(y, x))))
         ),
+        "a profile has what is above its groups": every(
+            lambda a, x: Implies(above(a, x), And(Implies(own(x), own(a)), Implies(parents(x), parents(a))))
+        ),
     }
 )
-"""What registration guarantees: a forest (SPEC REG-2), and exclusion sets without a group and its ancestor (REG-3).
+"""What registration guarantees: a forest (SPEC REG-2), exclusion sets without a group and its ancestor (REG-3), and
+profiles under which a group exists with all above it (PRO-1).
 
 Exclusion sets are represented by their pairs, and parents by ancestors, which is equivalent in a finite forest.
 """
@@ -77,6 +98,11 @@ def activate_path(state: State, g: Term) -> State:
     return lambda x: Or(within(x, g), And(state(x), Not(some(lambda a: And(within(a, g), displaced(a, x))))))
 
 
+def both(own: State, parents: State) -> State:
+    """Return the groups that exist for a child: those that its profile and its parent's have (SPEC GWY-16)."""
+    return lambda x: And(own(x), parents(x))
+
+
 @frozen
 class Rules:
     """The rules that a theorem is about: the specified ones, or those of a mutant."""
@@ -85,10 +111,16 @@ class Rules:
     deactivate: Update = deactivate
     activate_path: Update = activate_path
     restore: Update = restore
+    bound: Callable[[State, State], State] = both
     table: Mapping[tuple[Region, Event], tuple[Row, ...]] = TABLE
 
 
 SPECIFIED = Rules()
+
+
+def bounded(update: Update, bound: State) -> Update:
+    """Return an update for a session that has some groups alone: a request of any other one changes nothing."""
+    return lambda state, g: lambda x: If(bound(g), update(state, g)(x), state(x))
 
 
 # The table

@@ -16,8 +16,25 @@ from toolfold.machine import Effect
 from toolfold.machine import RegionEvent as Event
 from toolfold_specs.properties import ALWAYS, SOMETIMES, Property, Request, Step, exclusive, parents_active
 
-from .logic import FOREST, And, Formula, Implies, Not, Or, Scene, State, above, before, every, excludes, group, other
-from .rules import Regions, Rules, Update, displaced, effect, granted, regions, requested, within
+from .logic import (
+    FOREST,
+    And,
+    Formula,
+    Implies,
+    Not,
+    Or,
+    Scene,
+    State,
+    above,
+    before,
+    every,
+    excludes,
+    group,
+    other,
+    own,
+    parents,
+)
+from .rules import Regions, Rules, Update, bounded, displaced, effect, granted, regions, requested, within
 
 Premises = Mapping[str, Formula]
 Goal = Callable[[State], Formula]
@@ -235,6 +252,28 @@ def _table_answers(rules: Rules) -> Claim:
     return _claim(goal, "g", {})
 
 
+def _child_stays_within(update: Callable[[Rules], Update]) -> Callable[[Rules], Claim]:
+    """Return the claim that all that a child has after a request, its profile and its parent's have."""
+
+    def claim(rules: Rules) -> Claim:
+        after = bounded(update(rules), rules.bound(own, parents))(before, G)
+        goal = every(lambda x: Implies(after(x), And(own(x), parents(x))))
+        premises = {"it has nothing else before": every(lambda x: Implies(before(x), And(own(x), parents(x))))}
+        return _claim(goal, "g", premises, **_PROFILES, after_the_request_for_g=after)
+
+    return claim
+
+
+def _parent_can_too(rules: Rules) -> Claim:
+    by_child = bounded(rules.activate_path, rules.bound(own, parents))(before, G)
+    by_parent = bounded(rules.activate_path, parents)(other, G)
+    premises = {"the child opens g": And(Not(before(G)), by_child(G))}
+    return _claim(by_parent(G), "g", premises, **_PROFILES, the_state_of_its_parent=other)
+
+
+_PROFILES: Mapping[str, State] = {"the_profile_of_the_child": own, "that_of_its_parent": parents}
+
+
 THEOREMS: tuple[Theorem, ...] = (
     *(UPDATES[request].theorem(known, request) for known in ALWAYS for request in known.requests),
     Theorem(
@@ -276,6 +315,12 @@ THEOREMS: tuple[Theorem, ...] = (
     ),
     # Reachability
     Theorem("activation of the topmost inactive group on a path makes progress", ("INV-4",), _progress),
+    # A child, whose profile is within its parent's
+    *(
+        Theorem(f"{one.noun} by a child stays within its parent", ("GWY-16",), _child_stays_within(one.rule))
+        for one in UPDATES.values()
+    ),
+    Theorem("what a child can open, its parent can open, whatever it has open", ("GWY-16",), _parent_can_too),
     # The table that the core runs
     Theorem("the table answers requests as the rules do", ("ACT-2", "ACT-3"), _table_answers),
     Theorem("the table gives the sets of an activation", ("ACT-4", "ACT-6"), _table_activates),

@@ -202,11 +202,18 @@ NO_DOORS = {
 # -- ways to serve ----------------------------------------------------------------------------------------------------
 
 CONFIG = config_of("in", "out", mode="legacy").model_copy(
-    update={"profiles": {"narrow": ProfileConfig(active=("in",)), "wide": ProfileConfig(active=("in", "out"))}}
+    update={
+        "profiles": {
+            "narrow": ProfileConfig(active=("in",)),
+            "wide": ProfileConfig(active=("in", "out")),
+            "child": ProfileConfig(active=("in", "out"), available=("*",), within="narrow"),
+        }
+    }
 )
 GUARDS: dict[str, dict[str, Any]] = {
     "nothing": {"active": ("in", "out")},
     "profile": {"profile": "narrow"},
+    "profile of a parent": {"profile": "child"},
     "quarantine": {"active": ("in", "out")},
     "closed group": {"active": ("in",)},
 }

@@ -252,6 +252,14 @@ def test_a_profile_that_names_a_group_that_is_not_there_is_an_error_and_a_server
     wrong = ProfileConfig(active=("nowhere",))
     with pytest.raises(ConfigError, match=r"^groups\.toml, \[profiles\.p\]: There is no group 'nowhere'"):
         registered({"s": offering("x"), "t": offering("y")}, profiles={"p": wrong}, source="groups.toml")
+    with pytest.raises(
+        ConfigError, match=r"^groups\.toml, \[profiles\]: The profile 'p' is within 'q', which does not"
+    ):
+        registered(
+            {"s": offering("x"), "t": offering("y")},
+            profiles={"p": ProfileConfig(within="q")},
+            source="groups.toml",
+        )
     config = configured("s", "away", profiles={"p": ProfileConfig(active=("s", "away"))}, exclusions=(("s", "away"),))
     tools = config.new_tool_set("t")
     report = UpstreamRegistration(tools, config, answering).register_tools({"s": offering("x")})

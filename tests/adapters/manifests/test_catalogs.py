@@ -152,6 +152,15 @@ def test_configurations_of_servers_and_unreadable_files_are_no_catalogs(name: st
         ),
         ("tools = ['x']\n[profiles.p]\nactive = ['no']", "shop.toml, [profiles.p]: "),
         ("tools = ['x']\n[profiles.p]\nopen = ['no']", "shop.toml, [profiles.p]: open is not known here"),
+        ("tools = ['x']\n[profiles.p]\nwithin = 1", "shop.toml, [profiles.p]: within must be the name of a profile"),
+        (
+            "tools = ['x']\n[profiles.p]\nwithin = 'q'",
+            "shop.toml, [profiles]: The profile 'p' is within 'q', which does not exist; there are: none.",
+        ),
+        (
+            "tools = ['x']\n[profiles.p]\nwithin = 'q'\n[profiles.q]\nwithin = 'p'",
+            "shop.toml, [profiles]: The profile 'q' is within 'p', which is within it",
+        ),
         ("tools = [", "shop.toml: it is not valid TOML: Invalid value (at end of document); correct it there."),
     ],
 )
@@ -169,3 +178,11 @@ def test_every_problem_is_reported_on_a_line_of_its_own(tmp_path: Path) -> None:
         "shop.toml, [groups.b]",
         "shop.toml, [groups.a], entry 1 (x y)",
     ]
+
+
+@pytest.mark.spec("GWY-16", "GRP-2")
+def test_a_profile_of_a_catalog_can_be_within_another_one_that_comes_later(tmp_path: Path) -> None:
+    more = '\n[profiles.child]\navailable = ["*"]\nwithin = "parent"\n[profiles.parent]\navailable = ["orders"]\n'
+    profiles = load_catalog(write(tmp_path, SHOP + more)).catalog.profiles
+    assert profiles["child"].within == profiles["parent"]
+    assert [path for path in ("orders", "cellar") if profiles["child"].admits(path)] == ["orders"]

@@ -293,14 +293,19 @@ async def test_sessions_that_cannot_be_read_any_more_are_set_aside_and_begin_ane
 
 @pytest.mark.spec("GWY-16")
 async def test_relays_of_one_host_can_have_views_of_their_own_over_the_same_servers(machine: Machine) -> None:
-    machine.config.write_text(machine.config.read_text() + '[profiles.review]\navailable = ["all"]\n')
+    child = '[profiles.child]\navailable = ["*"]\nwithin = "review"\n'
+    machine.config.write_text(machine.config.read_text() + '[profiles.review]\navailable = ["all"]\n' + child)
     async with (
         Client(machine.host(), mode="legacy") as whole,
         Client(machine.host("--profile", "review", "--agent", "reviewer"), mode="legacy") as review,
+        Client(machine.host("--profile", "child", "--agent", "reader"), mode="legacy") as reader,
     ):
         assert "own__process" not in await names_of(whole)
-        refused = await review.call_tool("open_group", {"group": "own"})
-        assert refused.is_error
+        for bounded in (review, reader):
+            refused = await bounded.call_tool("open_group", {"group": "own"})
+            assert refused.is_error
+        await reader.call_tool("open_group", {"group": "all"})
+        assert "all__process" in await names_of(reader)
         await review.call_tool("open_group", {"group": "all"})
         await whole.call_tool("open_group", {"group": "all"})
         assert await call(review, "all__process") == await call(whole, "all__process")

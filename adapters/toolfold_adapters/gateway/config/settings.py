@@ -33,6 +33,7 @@ files__get_contents = "read_file"
 active = ["read"]
 available = ["*"]
 description = "For a look around"
+within = "another"                      # that of a parent: what that does not have, this has not either
 
 [budgets]                               # in approximate tokens
 group_tokens = 2000                     # a server whose tools are more has groups in it where names show parts
@@ -212,12 +213,13 @@ class GroupConfig(_Table):
 
 
 class ProfileConfig(_Table):
-    """A profile (SPEC PRO-1, PRO-3)."""
+    """A profile (SPEC PRO-1, PRO-3); what that named by `within` does not have, it has not either (SPEC GWY-16)."""
 
     active: Texts = ()
     available: Texts = ()
     description: str = ""
     read_only: bool | None = None
+    within: str | None = None
 
 
 class BudgetsConfig(_Table):
