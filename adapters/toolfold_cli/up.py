@@ -279,14 +279,14 @@ async def _sessions(path: Path) -> SQLiteStore:
     """Return the store in a file; one that can't be used is set aside, since sessions can begin anew."""
     from toolfold_adapters.stores import SQLiteStore
 
-    store = SQLiteStore(path, lease=LEASE_SECONDS)
+    store = SQLiteStore(path, lease=LEASE_SECONDS, sole=True)
     try:
         await store.due("", 1)
     except ToolfoldError as error:
         await store.aclose()
         log.warning("the sessions begin anew, since those before can't be read (%s)", error)
         await to_thread.run_sync(_set_aside, path)
-        return SQLiteStore(path, lease=LEASE_SECONDS)
+        return SQLiteStore(path, lease=LEASE_SECONDS, sole=True)
     return store
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import math
 import os
 import sqlite3
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -65,6 +66,14 @@ _OTHER = "The store has something else where this session belongs, so it can't b
 T = TypeVar("T")
 
 
+FRESH = 5.0
+"""How many seconds what a sole process has read is good for: a use that is noted puts off the end of a session."""
+
+
+def _is_at_rest(record: Record) -> bool:
+    return record.intent is None and not record.held
+
+
 class SQLiteStore:
     """A store in an SQLite database, opened when it is first used.
 
@@ -75,13 +84,20 @@ class SQLiteStore:
         path: The file; it is created if it does not exist, readable only for its owner.
         timeout: Seconds to wait for other processes that write.
         lease: Seconds for which a lease is held unless it is renewed.
+        sole: Whether no other process uses the file as long as this one does: then what was read a moment ago, and not
+            written since, is not read again.
 
     Every operation raises `StoreUnavailable` where the file can't be read or written now, and `ConfigError` if it is
     not a store of this version.
     """
 
-    def __init__(self, path: str | os.PathLike[str], timeout: float = 5.0, lease: float = LEASE) -> None:
+    def __init__(
+        self, path: str | os.PathLike[str], timeout: float = 5.0, lease: float = LEASE, *, sole: bool = False
+    ) -> None:
         self.lease = lease
+        self._sole = sole
+        self._read: dict[str, tuple[float, Record]] = {}  # when each was read that nothing is under way with
+        self._writes = 0
         self._path = Path(path)
         self._timeout = timeout
         self._lock = Lock()
@@ -103,7 +119,7 @@ class SQLiteStore:
             (total,) = db.execute(count, (place.kind,)).fetchone()
             return _applied(db, key, operation, total, own)
 
-        return await self._run(work)
+        return await self._written(key, work)
 
     async def read(self, key: str) -> Record | None:
         """Return a record; see `Store`."""
@@ -111,8 +127,14 @@ class SQLiteStore:
         def look(db: sqlite3.Connection) -> records.Decision[Record | None]:
             return records.read(*_found(db, key))
 
+        now, writes = elapsed(), self._writes
+        read, record = self._read.get(key, (-math.inf, None))
+        if record is not None and now - read < FRESH:
+            return record
         found = await self._run(look, writes=False)
         if found.answer is None or found.can_wait:  # not with every use, since that would be a write
+            if self._sole and found.answer is not None and writes == self._writes and _is_at_rest(found.answer):
+                self._read[key] = now, found.answer
             return found.answer
         return await self._apply(key, records.read)
 
@@ -211,7 +233,19 @@ class SQLiteStore:
         await to_thread.run_sync(close)
 
     async def _apply(self, key: str, operation: records.Operation[T]) -> T:
-        return await self._run(lambda db: _applied(db, key, operation))
+        return await self._written(key, lambda db: _applied(db, key, operation))
+
+    async def _written(self, key: str, work: Callable[[sqlite3.Connection], T]) -> T:
+        """Do some work on a record; what was read of it before, or while it is done, is not true any more."""
+        self._wrote(key)
+        try:
+            return await self._run(work)
+        finally:
+            self._wrote(key)
+
+    def _wrote(self, key: str) -> None:
+        self._writes += 1
+        self._read.pop(key, None)
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = True) -> T:
         return await to_thread.run_sync(self._in_transaction, work, writes)
