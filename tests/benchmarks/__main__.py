@@ -36,6 +36,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "imports": ("imports", "measure"),
     "gateway": ("gateway", "measure"),
     "crowding": ("crowding", "measure"),
+    "together": ("together", "measure"),
 }
 """The sections: a module, imported only in the process of its section, and its function."""
 ON_SERVERS: Mapping[str, tuple[str, str]] = {
