@@ -29,9 +29,9 @@ from .harness import Comparison
 from .peers.servers import interpreter
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("comparison.md", "how-to/replicas.md", "how-to/search.md")]
+PAGES = [ROOT / "docs" / name for name in ("comparison.md", "how-to/many.md", "how-to/replicas.md", "how-to/search.md")]
 FIGURES = Path(__file__).with_suffix(".json")
-PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "evaluating")
+PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "together", "evaluating")
 ON_SERVERS = frozenset({"gateways"})
 PACKAGES = {
     "Toolfold": ("toolfold", "toolfold"),
@@ -255,6 +255,31 @@ def passing(figures: Figures) -> str:
     return table(figures, "gateways", "", list(GATEWAYS.values()), lines)
 
 
+def together(figures: Figures) -> str:
+    """Return the table of five sessions with the same servers."""
+    ways = {
+        "direct": "no gateway",
+        "toolfold": "relays, all shared",
+        "toolfold, five shared": "relays, five shared",
+        "toolfold serve": "`toolfold serve`",
+        "fastmcp": "FastMCP proxy",
+        "lazy-mcp": "lazy-mcp",
+        "mcp-compressor": "mcp-compressor",
+    }
+    line = _by_framework(list(ways))
+    lines = [
+        line("processes", "processes", number),
+        line("of servers", "server processes", number),
+        line("memory", "memory of five sessions", size),
+        line("memory of the first session alone", "memory of one session", size),
+        line("first list of the first session", "first list", seconds),
+        line("of the second", "second session, first list", seconds),
+        line("a call beyond a direct one: processor time", "call, processor", seconds),
+        line("elapsed", "call, elapsed", seconds),
+    ]
+    return table(figures, "together", "five sessions, 13 servers", list(ways.values()), lines)
+
+
 def evaluating(figures: Figures) -> str:
     """Return the table of tasks that get done, by scripts."""
     arms = {
@@ -326,6 +351,7 @@ TABLES: Mapping[str, Callable[[Figures], str]] = {
     "round_trips": round_trips,
     "gateways": gateways,
     "passing": passing,
+    "together": together,
     "evaluating": evaluating,
     "retrieval": retrieval,
 }
