@@ -92,7 +92,7 @@ async def test_definitions_of_any_kind_are_read_and_registered_in_threads_where_
 
     async with opened(Lister({method: answer})) as (gateway, _):
         assert len(gateway.tools.catalog.components[kind].by_name) >= 3  # type: ignore[index]
-    expected = ["parsed", "_allowed", "fitting", "learn", "_review", "_approved_name", "write", "register_tools"]
+    expected = ["_parse_all", "_allowed", "fitting", "learn", "_review", "_approved_name", "write", "register_tools"]
     assert threaded == [one for one in expected if one != "learn" or kind == "tool"]
 
 

@@ -194,6 +194,7 @@ NO_DOORS = {
     "skills/list": "a gateway's skills are files of its operator's, whose doors are the rows of SKILLS",
     "skills/get": "as skills/list",
     "close_group": "closes what open_group opened",
+    "read_result": "reads on in an answer that the same session has had, see tests/adapters/mcp/test_long_results.py",
     ANY_URI: "is what resources/read of a URI that nobody lists is registered as",
 }
 """Handlers and control tools through which nothing of a server is reached, and why."""
