@@ -62,6 +62,7 @@ def with_standby(folder: str, lock: int) -> tuple[int, Standby]:
         if process := os.fork():
             os.close(ends)
             os.close(place)
+            _rename(COPY, RUNTIME)
             return lock, Standby(process, pipe)
         os.close(pipe)
         os.close(lock)
@@ -80,7 +81,6 @@ def _next(folder: str, ends: int) -> int:
         os._exit(1)
     if lock is None:
         os._exit(0)
-    _rename(COPY, RUNTIME)
     log.warning("the runtime was killed; its copy takes its place")
     return lock
 
