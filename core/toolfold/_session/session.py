@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import AsyncGenerator, Callable, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Literal, NoReturn, Self
+
+from attrs import define
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile, kinds_of
@@ -26,14 +28,49 @@ from ..errors import InvalidArguments, SessionClosed, StoreUnavailable, ToolErro
 from ..machine import TransitionRequest, use
 from .context import Context
 from .events import Called, EventRefused, SessionEnded
+from .journal import Journal
 from .observers import UNTRACED, Listener, log
-from .perform import begin, changing, end, hold, notify, refuse_reentry, transition, unless_busy
+from .perform import Queue, begin, changing, end, hold, notify, refuse_reentry, transition, unless_busy
 from .runtime import Runtime
-from .state import Saved, State, with_fact
+from .state import Saved, with_fact
 from .store import UNCERTAIN
 
 if TYPE_CHECKING:
     from .._toolset.toolset import ToolSet
+
+
+_NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
+
+
+@define(eq=False, weakref_slot=False)
+class State:
+    """What is so of a session at present; `perform` changes it, and `Session` what needs no plan.
+
+    Attributes:
+        now: The state that was committed last, in the catalog of that time.
+        status: Whether the session is still to be opened, open, or closed.
+        inherited: The active groups that another session has set up and closes: their hooks don't run here.
+        listeners: Who is to be notified of its lists.
+        journal: Records the changes, where the session is in a store.
+        queue: The queue of changes; there is none, which would cost memory, while there are no changes.
+    """
+
+    now: Snapshot
+    status: Literal["new", "open", "closed"]
+    inherited: tuple[str, ...] = ()
+    listeners: tuple[Listener, ...] = ()
+    journal: Journal | None = None
+    queue: Queue | None = None
+
+    @property
+    def stored(self) -> Journal:
+        """The journal of a session that is in a store."""
+        assert self.journal is not None
+        return self.journal
+
+    def refusal(self, session: str) -> SessionClosed:
+        """Return why a session of this name, which is not open, takes no requests."""
+        return SessionClosed(session, _NOT_OPENED) if self.status == "new" else SessionClosed(session)
 
 
 class Session(Displayed):

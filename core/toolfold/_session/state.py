@@ -1,8 +1,8 @@
-"""The state of a session: as it is now, its facts, and its form as JSON and in a store.
+"""The state of a session apart from any session and catalog: its facts, and its form as JSON and in a store.
 
-`State` is what a session holds. `Saved` is a state apart from any session and catalog. `dumped` gives it the form of a
-small JSON value, in which groups have their paths, so that it outlives the catalog that it was dumped from. `Content`
-is what a store has of a session, and `decoded` reads it from an engine's text.
+`Saved` is the state. `dumped` gives it the form of a small JSON value, in which groups have their paths, so that it
+outlives the catalog that it was dumped from. `Content` is what a store has of a session, and `decoded` reads it from an
+engine's text.
 The intent of a record names the hooks to undo if the process that runs them ends (SPEC PER-1, PER-2, PER-4, STO-3).
 """
 
@@ -11,9 +11,9 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, NoReturn, cast
+from typing import Any, NoReturn, cast
 
-from attrs import define, field
+from attrs import field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Profile
@@ -21,14 +21,9 @@ from .._names import is_text
 from .._plain import table
 from .._snapshot import Snapshot
 from .._values import frozen
-from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, RecordDamaged, SessionClosed, StoreError
+from ..errors import HandleInvalid, InvalidDefinition, QuotaExceeded, RecordDamaged, StoreError
 from ..machine import Plan
 from ..machine.step import HookCall, Phase
-from .observers import Listener
-
-if TYPE_CHECKING:
-    from .journal import Journal
-    from .perform import Queue
 
 VERSION = 1
 """The version of the form in which states are dumped."""
@@ -43,38 +38,6 @@ MAX_PENDING = 16
 """Of how many transitions the client of a session may still have to be notified (SPEC STO-7)."""
 DAMAGE = (ValueError, KeyError, TypeError, RecursionError)
 """What reading a text raises that is not a record (SPEC STO-8)."""
-_NOT_OPENED = "was not opened; use `async with tools.open_session() as session`, or `await session.start()`"
-
-
-@define(eq=False, weakref_slot=False)
-class State:
-    """What is so of a session at present; `perform` changes it, and `Session` what needs no plan.
-
-    Attributes:
-        now: The state that was committed last, in the catalog of that time.
-        status: Whether the session is still to be opened, open, or closed.
-        inherited: The active groups that another session has set up and closes: their hooks don't run here.
-        listeners: Who is to be notified of its lists.
-        journal: Records the changes, where the session is in a store.
-        queue: The queue of changes; there is none, which would cost memory, while there are no changes.
-    """
-
-    now: Snapshot
-    status: Literal["new", "open", "closed"]
-    inherited: tuple[str, ...] = ()
-    listeners: tuple[Listener, ...] = ()
-    journal: Journal | None = None
-    queue: Queue | None = None
-
-    @property
-    def stored(self) -> Journal:
-        """The journal of a session that is in a store."""
-        assert self.journal is not None
-        return self.journal
-
-    def refusal(self, session: str) -> SessionClosed:
-        """Return why a session of this name, which is not open, takes no requests."""
-        return SessionClosed(session, _NOT_OPENED) if self.status == "new" else SessionClosed(session)
 
 
 # -- facts ------------------------------------------------------------------------------------------------------------
