@@ -10,7 +10,6 @@ from __future__ import annotations
 import os
 import re
 import shutil
-import signal
 import subprocess
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
@@ -23,6 +22,9 @@ import anyio
 from anyio.abc import Process
 from mcp.os.posix.utilities import terminate_posix_process_tree
 from mcp.os.win32 import utilities as windows
+
+if sys.platform != "win32":
+    import signal
 
 GRACE_SECONDS = 2.0
 POLL_SECONDS = 0.01
