@@ -25,8 +25,8 @@ log = logging.getLogger("toolfold.runtime")
 
 ATTEMPTS, PAUSE = 200, 0.01
 """How often a lock that a relay looks at is tried for, and the seconds between."""
-RUNTIME, COPY = b"--for-relay", b"--standby\0\0"
-"""The word of the command line that tells the two apart for who lists processes; both have one length."""
+RUNTIME, COPY = "toolfold", "toolfold-copy"
+"""What processes are called by which `ps -o comm` and others list them."""
 
 
 @frozen
@@ -62,7 +62,7 @@ def with_standby(folder: str, lock: int) -> tuple[int, Standby]:
         if process := os.fork():
             os.close(ends)
             os.close(place)
-            _rename(COPY, RUNTIME)
+            _call(RUNTIME)
             return lock, Standby(process, pipe)
         os.close(pipe)
         os.close(lock)
@@ -72,7 +72,7 @@ def with_standby(folder: str, lock: int) -> tuple[int, Standby]:
 
 def _next(folder: str, ends: int) -> int:
     """Return the lock of a folder once the process that held it has ended; does not return if another one has it."""
-    _rename(RUNTIME, COPY)
+    _call(COPY)
     try:
         os.read(ends, 1)
         os.close(ends)
@@ -94,11 +94,7 @@ def _taken(folder: str, *names: str) -> int | None:
     return None
 
 
-def _rename(word: bytes, other: bytes) -> None:
-    """Change a word of the command line of this process, where the system lets it."""
-    with suppress(OSError, ValueError, IndexError):
-        begin, end = map(int, Path("/proc/self/stat").read_bytes().rpartition(b")")[2].split()[45:47])
-        with Path("/proc/self/mem").open("r+b", buffering=0) as memory:
-            memory.seek(begin)
-            memory.seek(begin + memory.read(end - begin).index(word))
-            memory.write(other)
+def _call(name: str) -> None:
+    """Give this process a name by which `ps -o comm` and others tell the two apart."""
+    with suppress(OSError):
+        Path("/proc/self/comm").write_text(name, encoding="ascii")

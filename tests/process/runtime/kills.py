@@ -109,7 +109,8 @@ class Machine:
                     is_ours = UPSTREAM in command and str(self.record) in command
                 else:
                     own = f"{FOLDER}={self.environment[FOLDER]}".encode()
-                    is_ours = "--for-relay" in command and own in (entry / "environ").read_bytes().split(b"\0")
+                    serves = "--for-relay" in command and (entry / "comm").read_text().strip() != "toolfold-copy"
+                    is_ours = serves and own in (entry / "environ").read_bytes().split(b"\0")
                 if is_ours:
                     found.append(int(entry.name))
         return found

@@ -182,11 +182,11 @@ def processes_of(machine: Machine) -> tuple[int, list[int]]:
     return process, [int(one) for one in Path(f"/proc/{process}/task/{process}/children").read_text().split()]
 
 
-def words_of(process: int) -> list[str]:
-    """Return the command line of a process, which may have ended."""
+def name_of(process: int) -> str:
+    """Return what a process is called, which may have ended."""
     with suppress(OSError):
-        return Path(f"/proc/{process}/cmdline").read_text().split("\0")
-    return []
+        return Path(f"/proc/{process}/comm").read_text().strip()
+    return ""
 
 
 def wait_until(comes: Callable[[], bool]) -> None:
@@ -207,14 +207,14 @@ async def test_a_copy_that_waits_takes_the_place_of_a_runtime_that_is_killed_and
 ) -> None:
     async with session(machine, "legacy") as client:
         first, children = processes_of(machine)
-        (copy,) = [one for one in children if "--standby" in words_of(one)]
+        (copy,) = [one for one in children if name_of(one) == "toolfold-copy"]
         machine.kill()
         await names_of(client)  # a call before the next runtime is there may have run
         assert await call(client, "own__record", word="once") == "once"
         second, children = processes_of(machine)
         assert (second, is_there(first)) == (copy, False)
-        (third,) = [one for one in children if "--standby" in words_of(one)]
-        assert "--for-relay" in words_of(second)
+        (third,) = [one for one in children if name_of(one) == "toolfold-copy"]
+        assert name_of(second) == "toolfold"
     assert machine.toolfold("down").stdout == "The runtime has ended.\n"
     wait_until(lambda: not is_there(second) and not is_there(third))
 
