@@ -330,7 +330,7 @@ class RequestHandlers:
         subscriptions = self.subscriptions
         async with background() as tasks:
 
-            def announce(event: events.ListsAnnounced | events.SessionEnded) -> None:
+            def announce(event: events.Event) -> None:
                 if isinstance(event, events.SessionEnded) and self._long_results is not None:
                     self._long_results.end(event.session)
                 # in memory, each client runs the server
@@ -338,7 +338,7 @@ class RequestHandlers:
                     self.on_announced()
                     subscriptions.announce(event.kinds, concerns=event.concerns)
 
-            stop = self._tools.observers.add(announce, (events.ListsAnnounced, events.SessionEnded))
+            stop = self._tools.observe(announce, (events.ListsAnnounced, events.SessionEnded))
             self._tools.pool.upkeep.start(tasks)
             for sessions in (self._shared, self._handles, self.legacy.stored):
                 if sessions is not None:

@@ -15,7 +15,7 @@ from .._catalog.loader import Loader
 from .._catalog.rules import StateReader
 from .._extras import Displayed, entry_point
 from .._names import qualified_name
-from .._session.events import TRACED, ListsAnnounced, SessionOpened
+from .._session.events import TRACED, TRANSITIONS, Event, ListsAnnounced, SessionOpened
 from .._session.observers import Observer, Observers, Tracer
 from .._session.runtime import Runtime
 from .._session.session import Session
@@ -543,9 +543,12 @@ class ToolSet(Displayed):
 
     # -- events -------------------------------------------------------------------------------------------------------
 
-    def observe(self, observer: Observer) -> Callable[[], None]:
-        """Have `observer(event)` called after each event of this tool set; returns a function that ends that."""
-        return self.observers.add(observer)
+    def observe(self, observer: Observer, kinds: Iterable[type[Event]] = TRANSITIONS) -> Callable[[], None]:
+        """Have `observer(event)` called after each event of this tool set, or of some kinds of them.
+
+        Returns a function that ends that.
+        """
+        return self.observers.add(observer, kinds)
 
     def trace(self, tracer: Tracer) -> Callable[[], None]:
         """Have `tracer(event)` called with each event, and with each request, plan and hook as it happens.

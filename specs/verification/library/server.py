@@ -49,7 +49,7 @@ class Replaceable:
     def __init__(self) -> None:
         self.present = ToolSet(NAME)
         self._guards: list[tuple[Callable[[str], None], ...]] = []
-        self._observers: list[Callable[[Any], None]] = []
+        self._observers: list[tuple[Any, ...]] = []
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self.present, name)
@@ -59,18 +59,18 @@ class Replaceable:
         self._guards.append(guards)
         self.present.guard_names(*guards)
 
-    def observe(self, observer: Callable[[Any], None]) -> Callable[[], None]:
-        """Have the events of the present tool set observed, and those of its replacements."""
-        self._observers.append(observer)
-        self.present.observe(observer)
-        return lambda: self._observers.remove(observer)
+    def observe(self, *how: Any) -> Callable[[], None]:
+        """Have the events of the present tool set observed, and those of its replacements; see `ToolSet.observe`."""
+        self._observers.append(how)
+        self.present.observe(*how)
+        return lambda: self._observers.remove(how)
 
     async def replace(self, tools: ToolSet) -> None:
         """Replace the tool set and end its sessions; each client continues with a new one."""
         for guards in self._guards:
             tools.guard_names(*guards)
-        for observer in self._observers:
-            tools.observe(observer)
+        for how in self._observers:
+            tools.observe(*how)
         for session in self.present.sessions:
             with suppress(ExceptionGroup):  # of hooks that fail as scripted
                 await session.close()

@@ -130,7 +130,7 @@ async def test_requests_with_handles_are_shown_and_no_handle_is(stored: bool) ->
     assert len(handle) > 20
     assert handle not in "".join((*seen, *map(str, page.rows.values())))
     assert [row["session"] for row in page.rows.values() if row["last"]] == ([False, True] if stored else [False])
-    assert {"call one.activate", "call one.do"} <= set(titles)
+    assert {"call one.open", "call one.do"} <= set(titles)
 
 
 @pytest.mark.spec("STO-2", "DIA-3")
