@@ -82,6 +82,18 @@ async def test_every_name_is_found_first_with_any_prefix_or_none(form: str) -> N
 
 
 @pytest.mark.spec("FND-5")
+@pytest.mark.parametrize("form", ["{} Do it, as the request asks.", "do it with {}", "mcp__here__{}: do it", "({}) do"])
+async def test_a_name_of_several_words_that_stands_in_a_longer_query_is_found_first(form: str) -> None:
+    async with servers().open_session() as session:
+        for name in ("createPullRequestReview", "tekton_taskrun_logs", "kiali-get-metrics", "mcp__git__git_log"):
+            own = name.rpartition("__")[2].replace("-", "_").casefold()
+            (best,) = await found(session, form.format(name), limit=1)
+            assert best.rpartition(".")[2].replace("_", "") == own.replace("_", "")
+        first = await found(session, "log the nodes of a pod", limit=1)
+        assert first == await found(session, "unknown words", limit=1), "words apart are no name"
+
+
+@pytest.mark.spec("FND-5")
 async def test_names_with_the_same_words_come_before_those_with_more_and_these_before_all_others() -> None:
     async with servers().open_session() as session:
         same = ["github.list_issues", "linear.list_issues"]

@@ -317,7 +317,7 @@ _READING = (_READS, _READS | {None})
 REORDERED = 10
 """Among how many of a ranking what reads comes before what writes; what comes later fits the words less."""
 
-_WORDS = 3
+_WORDS = 4
 """From which rule of `closeness_to` on a tool is not named for certain."""
 
 _PREFIXED = "__"
@@ -354,12 +354,14 @@ class _Name:
 def closeness_to(query: str) -> Callable[[_Name], Closeness | None]:
     """Return what says how closely a name is that of a query: `None` if it is not, or lacks a word of the query.
 
-    The name itself comes before one that differs by a prefix, that before one with the same words, and all of them
-    before names that have the words of the query and others; last are those that have them but for a verb of the same
-    meaning. Articles and other words that say nothing do not count.
+    The name itself comes before one that differs by a prefix, that before one with the same words, those before one
+    of several words that is written as one in a longer query, and all of them before names that have the words of the
+    query and others; last are those that have them but for a verb of the same meaning. Articles and other words that
+    say nothing do not count.
     """
     asked = _plain(query.strip(" \t\r\n`'\""))
     words = words_of(query)
+    written = {parts for part in query.split() for one in (part, _base(part)) if len(parts := words_of(one)) > 1}
     telling = tuple(word for word in words if word not in FILLERS)
     wanted, meanings = _folded(telling), _meanings(telling)
 
@@ -370,6 +372,8 @@ def closeness_to(query: str) -> Callable[[_Name], Closeness | None]:
             return 1, 0
         if words and not {words, telling}.isdisjoint((name.base, name.whole)):
             return 2, 0
+        if not written.isdisjoint((name.base, name.whole)):
+            return 3, 0
         if wanted and wanted <= name.folded:
             return _WORDS, len(name.base_folded - wanted)
         if meanings and meanings <= name.meanings:
