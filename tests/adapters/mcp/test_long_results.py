@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import re
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from tempfile import TemporaryFile
 from typing import Any
 
 import pytest
@@ -17,8 +19,9 @@ from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN
-from toolfold import ToolResult, ToolSet
+from toolfold import InvalidArguments, ToolResult, ToolSet
 from toolfold_adapters.hosts import HOSTS, Host, HostView
+from toolfold_adapters.mcp.answer import long_results
 from toolfold_adapters.mcp.answer.long_results import LongResults, ResultLimits
 
 pytestmark = pytest.mark.spec("GWY-17")
@@ -66,7 +69,7 @@ def shown(view: HostView, result: Any) -> str:
 
 
 def reference_in(text: str) -> str:
-    found = re.search(r'result=\\?"(r\w+)\\?"', text)
+    found = re.search(r'result=\\?"([\w-]+)\\?"', text)
     assert found is not None, text[-500:]
     return found[1]
 
@@ -170,26 +173,26 @@ async def reading(results: LongResults, text: str, owner: str = "a", **asked: An
 )
 async def test_a_structured_result_is_read_by_path(path: str, found: str) -> None:
     results, _ = retaining()
-    short = results.shortened(ToolResult((), rows(300)), "a", SMALL)
+    short = await results.shortened(ToolResult((), rows(300)), "a", SMALL)
     assert short.structured is None
     assert await reading(results, short.text, path=path) == found
 
 
-def test_structured_content_that_the_text_repeats_goes_first() -> None:
+async def test_structured_content_that_the_text_repeats_goes_first() -> None:
     results, _ = retaining()
     given = rows(30)
     result = ToolResult(({"type": "text", "text": json.dumps(given)},), given)
-    short = results.shortened(result, "a", SMALL)
+    short = await results.shortened(result, "a", SMALL)
     assert (short.text, short.structured) == (json.dumps(given), None)
 
 
 @pytest.mark.parametrize(
     ("host", "validated"), [(SMALL, True), (Host(name="x", cut=2_000, reads_structured=True), False)]
 )
-def test_structured_content_stays_whole_where_it_is_read(host: Host, validated: bool) -> None:
+async def test_structured_content_stays_whole_where_it_is_read(host: Host, validated: bool) -> None:
     results, _ = retaining()
     result = ToolResult(({"type": "text", "text": lines(9_000)},), rows(30))
-    short = results.shortened(result, "a", host, validated=validated)
+    short = await results.shortened(result, "a", host, validated=validated)
     assert short.structured == rows(30)
     assert len(short.text) < 2_000
 
@@ -198,7 +201,7 @@ async def test_what_is_no_text_stays_beside_the_beginning() -> None:
     results, _ = retaining()
     image = {"type": "image", "data": "AA==", "mimeType": "image/png"}
     page = {"type": "resource", "resource": {"uri": "file:///page", "text": lines(5_000)}}
-    short = results.shortened(ToolResult(({"type": "text", "text": "first"}, image, page)), "a", SMALL)
+    short = await results.shortened(ToolResult(({"type": "text", "text": "first"}, image, page)), "a", SMALL)
     assert short.content[1] == image
     assert short.text.startswith("first\nfile:///page\n00000 ")
     assert "4711" in await reading(results, short.text, search="walnut")
@@ -213,19 +216,19 @@ async def test_what_is_no_text_stays_beside_the_beginning() -> None:
         ({"offset": 10_000_000}, "It has "),
         ({"path": "a"}, "That result is no JSON"),
         ({"search": "zebra"}, "None of these words is in its "),
-        ({"search": "ZEBRA Walnut"}, "1 of 1 places. Not in it: ZEBRA.\n[offset="),
+        ({"search": "ZEBRA Walnut"}, "1 of 1 places. Not in it: zebra.\n[offset="),
     ],
 )
 async def test_a_place_in_a_text_is_read(asked: dict[str, Any], begins: str) -> None:
     results, _ = retaining()
-    short = results.shortened(ToolResult.of_text(lines(9_000)), "a", SMALL)
+    short = await results.shortened(ToolResult.of_text(lines(9_000)), "a", SMALL)
     assert (await reading(results, short.text, **asked)).startswith(begins)
 
 
 @pytest.mark.parametrize("text", ["é" * 9_000, "🙂" * 9_000, "x" * 200_000, "\n" * 9_000])
 async def test_pages_end_between_characters(text: str) -> None:
     results, _ = retaining()
-    short, gathered = results.shortened(ToolResult.of_text(text), "a", SMALL), ""
+    short, gathered = await results.shortened(ToolResult.of_text(text), "a", SMALL), ""
     while len(gathered) < len(text):
         gathered += await reading(results, short.text, offset=len(gathered))
     assert gathered == text
@@ -237,9 +240,9 @@ async def test_pages_end_between_characters(text: str) -> None:
 
 async def test_a_session_loses_what_it_read_longest_ago() -> None:
     results, _ = retaining(results=2)
-    first, second, third = (
-        results.shortened(ToolResult.of_text(lines(9_000, seed=one)), "a", SMALL) for one in range(3)
-    )
+    first, second, third = [
+        await results.shortened(ToolResult.of_text(lines(9_000, seed=one)), "a", SMALL) for one in range(3)
+    ]
     assert "any more" in await reading(results, first.text, offset=0)
     for one in (second, third):
         assert "00000" in await reading(results, one.text, offset=0)
@@ -247,7 +250,7 @@ async def test_a_session_loses_what_it_read_longest_ago() -> None:
 
 async def test_a_result_is_there_for_a_time_after_it_was_read_and_not_after_its_session() -> None:
     results, now = retaining(seconds=60)
-    one, other = (results.shortened(ToolResult.of_text(lines(9_000)), owner, SMALL) for owner in ("a", "b"))
+    one, other = [await results.shortened(ToolResult.of_text(lines(9_000)), owner, SMALL) for owner in ("a", "b")]
     now[0] = 59
     assert "00000" in await reading(results, one.text, offset=0)
     now[0] = 100
@@ -257,19 +260,19 @@ async def test_a_result_is_there_for_a_time_after_it_was_read_and_not_after_its_
     assert "any more" in await reading(results, one.text, offset=0)
 
 
-@pytest.mark.parametrize("limits", [{"size": 8_000}, {"total": 8_000}])
-def test_what_there_is_no_room_for_is_passed_on_whole(limits: dict[str, int]) -> None:
+@pytest.mark.parametrize("limits", [{"largest": 8_000}, {"total": 8_000}])
+async def test_what_there_is_no_room_for_is_passed_on_whole(limits: dict[str, int]) -> None:
     results, _ = retaining(**limits)
     result = ToolResult.of_text(lines(9_000))
-    assert results.shortened(result, "a", SMALL) is result
+    assert await results.shortened(result, "a", SMALL) is result
 
 
-def test_the_results_of_others_are_not_discarded_for_one() -> None:
+async def test_the_results_of_others_are_not_discarded_for_one() -> None:
     results, _ = retaining(total=20_000)
-    first = results.shortened(ToolResult.of_text(lines(15_000)), "a", SMALL)
+    first = await results.shortened(ToolResult.of_text(lines(15_000)), "a", SMALL)
     assert reference_in(first.text)
     whole = ToolResult.of_text(lines(15_000))
-    assert results.shortened(whole, "b", SMALL) is whole
+    assert await results.shortened(whole, "b", SMALL) is whole
 
 
 # -- several calls, and other servers ----------------------------------------------------------------------------------
@@ -288,7 +291,7 @@ async def test_each_of_several_results_is_read_on(era: str) -> None:
         both = {"calls": [{"name": "one"}, {"name": "two"}]}
         answer = text_of(await client.call_tool("call_tools", both))
         assert len(answer) <= 5_510
-        for name, reference in zip(("one", "two"), re.findall(r'result="(r\w+)"', answer), strict=True):
+        for name, reference in zip(("one", "two"), re.findall(r'result="([\w-]+)"', answer), strict=True):
             asked = {"result": reference, "search": f"walnut {name}"}
             found = text_of(await client.call_tool("read_result", asked))
             assert "4711" in found
@@ -311,3 +314,45 @@ async def test_the_result_of_a_server_behind_a_gateway_is_read_on(era: str) -> N
             assert (result.meta or {})["its/own"] == 1
             asked = {"result": reference_in(text_of(result)), "search": "walnut"}
             assert "4711" in text_of(await client.call_tool("read_result", asked))
+
+
+@pytest.mark.spec("SAF-4")
+async def test_a_caller_has_no_more_in_all_of_its_sessions_than_a_caller_may_have() -> None:
+    results, _ = retaining(per_caller=20_000)
+    own = [
+        await results.shortened(ToolResult.of_text(lines(9_000)), owner, SMALL, caller="principal a") for owner in "abc"
+    ]
+    others = await results.shortened(ToolResult.of_text(lines(9_000)), "d", SMALL, caller="principal b")
+    assert "any more" in await reading(results, own[0].text, "a", offset=0)
+    for one, owner in ((own[1], "b"), (own[2], "c"), (others, "d")):
+        assert "00000" in await reading(results, one.text, owner, offset=0)
+
+
+@pytest.mark.spec("SAF-4")
+async def test_large_results_are_in_one_file_in_which_gaps_are_filled(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Any] = []
+
+    def counted() -> Any:
+        made.append(TemporaryFile())  # noqa: SIM115 - what it is for closes it
+        return made[-1]
+
+    monkeypatch.setattr(long_results, "TemporaryFile", counted)
+    results, _ = retaining(results=3)
+    texts = [lines(100_000 + 30_000 * (one % 3), seed=one) for one in range(9)]
+    shown = [(await results.shortened(ToolResult.of_text(text), "a", SMALL)).text for text in texts]
+    for text, short in zip(texts[-3:], shown[-3:], strict=True):
+        assert text.startswith(await reading(results, short, offset=0))
+    (file,) = made
+    assert os.fstat(file.fileno()).st_size < sum(map(len, texts)) / 2
+    results.close()
+    assert file.closed
+
+
+@pytest.mark.spec("SAF-1")
+async def test_what_would_take_long_to_search_is_refused_or_left_out() -> None:
+    results, _ = retaining()
+    short = await results.shortened(ToolResult.of_text("b" * 60_000), "a", SMALL)
+    with pytest.raises(InvalidArguments, match="search"):
+        await reading(results, short.text, search="b" * 201)
+    assert (await reading(results, short.text, search="c d e f g h i j b")).startswith("None of these words")
+    assert (await reading(results, short.text, search="b")).startswith("1 of 100 places.")

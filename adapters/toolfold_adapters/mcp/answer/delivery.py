@@ -216,7 +216,7 @@ class Delivery:
         """Return how the rest of a text is read that is cut in the answer to several calls."""
         if self._long_results is None or asked.request.host.passes is None:
             return "call it alone"
-        return self._long_results.rest_of(text, _owner(asked)) or "call it alone"
+        return self._long_results.rest_of(text, _owner(asked), asked.request.caller) or "call it alone"
 
     async def _called(
         self, asked: Asked, call: ToolCall, proxy: CallToolProxy | None, part: Part | None = None
@@ -243,8 +243,14 @@ class Delivery:
         room = part.room if part else self._answers.room(asked.request.host)
         if self._long_results is not None and not control and part is None:
             own = proxy is None and component is not None and "outputSchema" in component.definition
-            result = self._long_results.shortened(
-                result, _owner(asked), asked.request.host, validated=own, less=room if changed else 0
+            request = asked.request
+            result = await self._long_results.shortened(
+                result,
+                _owner(asked),
+                request.host,
+                caller=request.caller,
+                validated=own,
+                less=room if changed else 0,
             )
         if not (changed or opened or control or result.is_error):
             return result

@@ -13,24 +13,27 @@ import re
 import secrets
 from bisect import bisect_right
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
+from math import inf
 from tempfile import TemporaryFile
 from threading import Lock
-from typing import Any
+from typing import IO, Any, TypeVar
 
-from anyio import to_thread
+from anyio import CapacityLimiter, to_thread
 from attrs import define, evolve
 from pydantic_core import to_json
 
 from toolfold import InvalidArguments, ToolResult
-from toolfold.spi import HANDLE, Passed, array, frozen, quoted, table
+from toolfold.spi import HANDLE, Caller, Passed, array, frozen, quoted, table
 
 from ...clock import elapsed
 from ...hosts import Host
 from .proxy import offered
 from .render import dumped, passed
+
+T = TypeVar("T")
 
 READ_RESULT = "read_result"
 """The name of the tool that reads what was left out of a result."""
@@ -40,7 +43,8 @@ PAGE_BYTES = 8_000
 _IN_MEMORY = 65_536
 _NOTE_BYTES = 400
 _LEAST_BEGINNING = 500
-_MOST_HITS = 2_000
+_MOST_WORDS, _MOST_HITS = 8, 100
+"""How many words are searched for, and how many places of each are compared."""
 _BEFORE, _AFTER = 150, 350
 """How many characters are shown before and after a word that was searched for."""
 _KEYS = 40
@@ -50,44 +54,73 @@ _KEYS = 40
 class ResultLimits:
     """The limits of the results that can be read on.
 
-    A session that would exceed its own loses those that it read longest ago. A result that does not fit in all, or is
-    larger than a session may have, is passed on whole.
+    A session, or a caller with all of its sessions, that would exceed its own loses what it read longest ago. A result
+    that does not fit in all, or is larger than one may be, is passed on whole.
 
     Attributes:
         results: How many a session may have.
+        largest: How many bytes a result may have.
         size: How many bytes a session may have.
+        per_caller: How many bytes the sessions of one caller may have, where callers are known.
         total: How many bytes all sessions may have.
         seconds: How long one is there after it was last read.
     """
 
     results: int = 64
-    size: int = 32 << 20
+    largest: int = 4 << 20
+    size: int = 16 << 20
+    per_caller: int = 64 << 20
     total: int = 256 << 20
     seconds: float = 3_600
 
 
-class _Text:
-    """A text, which is in a file where it is large: one without a name, which ends with this process."""
+@frozen
+class _Place:
+    """Where a text is in the file."""
 
-    def __init__(self, text: str) -> None:
-        self._text, self._file = text, None
-        if len(text) > _IN_MEMORY:
-            self._text, self._file = "", TemporaryFile()  # noqa: SIM115 - until it is discarded
-            self._file.write(_encoded(text))
+    start: int
+    size: int
+
+
+class _File:
+    """The texts that are large, in one file: one for each would use up what a process may have open.
+
+    It has no name, so that nobody else opens it and it ends with this process.
+    """
+
+    def __init__(self) -> None:
+        self._places: list[_Place] = []
         self._lock = Lock()
+        self._file: IO[bytes] | None = None
 
-    def read(self) -> str:
-        """Return it; raises `ValueError` once it is discarded."""
-        if self._file is None:
-            return self._text
+    def write(self, data: bytes) -> _Place:
+        """Store bytes in the first gap that has room for them."""
         with self._lock:
-            self._file.seek(0)
-            return self._file.read().decode("utf-8", "surrogatepass")
+            if self._file is None:
+                self._file = TemporaryFile()  # noqa: SIM115 - until nothing is left in it
+            ends = [0, *(place.start + place.size for place in self._places)]
+            begins = [*(place.start for place in self._places), inf]
+            at = next(at for at, end in enumerate(ends) if begins[at] - end >= len(data))
+            self._places.insert(at, stored := _Place(ends[at], len(data)))
+            self._file.seek(stored.start)
+            self._file.write(data)
+            return stored
 
-    def discard(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            self._file.close()
+    def read(self, place: _Place) -> bytes:
+        """Return the bytes at a place; raises `ValueError` once they are discarded."""
+        with self._lock:
+            if self._file is None or place not in self._places:
+                raise ValueError
+            self._file.seek(place.start)
+            return self._file.read(place.size)
+
+    def discard(self, place: _Place) -> None:
+        """Have other bytes take the place."""
+        with self._lock:
+            self._places.remove(place)
+            if not self._places and self._file is not None:
+                self._file.close()
+                self._file = None
 
 
 @define(eq=False)
@@ -95,10 +128,11 @@ class _Retained:
     """What a result says, as a text and as structured content, if it has some that is not in the text."""
 
     owner: str
+    caller: Caller
     size: int
     until: float
-    text: _Text
-    structured: _Text | None
+    text: str | _Place
+    structured: str | _Place | None
 
 
 class LongResults:
@@ -113,16 +147,26 @@ class LongResults:
         self._limits = limits or ResultLimits()
         self._clock = clock
         self._retained: OrderedDict[str, _Retained] = OrderedDict()  # that which was read last is the last
+        self._file = _File()
+        self._one_at_a_time = CapacityLimiter(1)
         self.component, self._arguments = offered(
             READ_RESULT,
             "Read on in a long result",
             "Read what was left out of a long result.",
             {
                 "result": {"type": "string", "description": "As the result names itself."},
-                "search": {"type": "string", "description": "Words: the passages that have most of them."},
+                "search": {
+                    "type": "string",
+                    "maxLength": 200,
+                    "description": "Words: the passages that have most of them.",
+                },
                 "offset": {"type": "integer", "minimum": 0, "description": "Read on from this character."},
                 "line": {"type": "integer", "minimum": 1, "description": "Or from this line."},
-                "path": {"type": "string", "description": "Of JSON, this part alone, such as items.3.name."},
+                "path": {
+                    "type": "string",
+                    "maxLength": 1_000,
+                    "description": "Of JSON, this part alone, such as items.3.name.",
+                },
             },
             with_handle=False,
             annotations={"readOnlyHint": True, "idempotentHint": True},
@@ -134,8 +178,15 @@ class LongResults:
 
     # -- a result -----------------------------------------------------------------------------------------------------
 
-    def shortened(
-        self, result: ToolResult, owner: str, host: Host, *, validated: bool = False, less: int = 0
+    async def shortened(
+        self,
+        result: ToolResult,
+        owner: str,
+        host: Host,
+        *,
+        caller: Caller = None,
+        validated: bool = False,
+        less: int = 0,
     ) -> ToolResult:
         """Return a result as a host passes it on: as it is, or its beginning and how the rest is read.
 
@@ -143,60 +194,67 @@ class LongResults:
             result: The result of a tool.
             owner: Whose it is: nobody else can read on in it.
             host: The host.
+            caller: By what the owner is counted.
             validated: Whether the client may compare the structured content with a schema, which it then has to have.
             less: How many bytes something else takes that is said beside it.
         """
-        if host.passes is None or result.needs is not None:
+        if host.passes is None or result.needs is not None or (answer := _answer_of(result)) is None:
             return result
-        answer = _answer_of(result)
-        if answer is None:
+        whole = _Whole.of(answer)
+        characters = sum(map(len, whole.texts))
+        if characters > self._limits.largest:
             return result
-        blocks = [dict(block) for given in array(answer.get("content")) or () if (block := table(given)) is not None]
-        texts = [text for block in blocks if (text := _text_of(block)) is not None]
-        structured = answer.get("structuredContent")
-        size, most = _size("\n".join(texts)), host.passes - less
-        written = None if structured is None else to_json(structured).decode()
-        if size + (0 if written is None else _size(written)) <= most:
+        stays = validated or host.reads_structured
+        measure = partial(whole.measured, host.passes - less, stays=stays)
+        large = characters > _IN_MEMORY or (whole.structured is not None and not characters)
+        measured = await (to_thread.run_sync(measure) if large else _now(measure))
+        if measured is None:
             return result
-        stays = written is not None and (validated or host.reads_structured)
-        if written is not None and any(_says(text, structured) for text in texts):
-            written = None  # the text says it, too
-            if not stays and size <= most:
-                return _with(result, answer, blocks, structured=None)
-        text = "\n".join(texts) if texts else written or ""
-        written = None if written == text else written
-        reference = self._retain(owner, text, written)
+        if measured.fits:
+            return _with(result, answer, whole.blocks, structured=None)
+        reference = self._retain(owner, measured.text, measured.structured, caller)
         if reference is None:
             return result
-        room = max(most * 4 // 5 - _NOTE_BYTES, _LEAST_BEGINNING)  # hosts count in ways of their own
-        beginning = _beginning(text, room)
-        note = _note(reference, text, len(beginning), has_structured=written is not None)
-        others = [block for block in blocks if _text_of(block) is None]
+        room = max((host.passes - less) * 4 // 5 - _NOTE_BYTES, _LEAST_BEGINNING)  # hosts count in ways of their own
+        beginning = _beginning(measured.text, room)
+        note = _note(reference, measured.text, len(beginning), has_structured=measured.structured is not None)
+        others = [block for block in whole.blocks if _text_of(block) is None]
         content = [{"type": "text", "text": f"{beginning}\n{note}"}, *others]
-        return _with(result, answer, content, structured=structured if stays else None)
+        return _with(result, answer, content, structured=whole.structured if stays else None)
 
-    def rest_of(self, text: str, owner: str) -> str | None:
+    def rest_of(self, text: str, owner: str, caller: Caller = None) -> str | None:
         """Return how the rest of a text is read that is retained from now on, or `None` if there is no room for it."""
-        reference = self._retain(owner, text, None)
+        reference = self._retain(owner, text, None, caller)
         return None if reference is None else f'{READ_RESULT} with result="{reference}" reads on'
 
-    def _retain(self, owner: str, text: str, structured: str | None) -> str | None:
+    def _retain(self, owner: str, text: str, structured: str | None, caller: Caller) -> str | None:
         """Return the reference of a result that is retained from now on, or `None` if there is no room for it."""
         limits, size = self._limits, _size(text) + _size(structured or "")
         self._expire()
-        own = [reference for reference, one in self._retained.items() if one.owner == owner]
-        used = sum(self._retained[reference].size for reference in own)
-        while own and (len(own) >= limits.results or used + size > limits.size):
-            used -= self._retained[own[0]].size
-            self._discard(own.pop(0))
-        in_all = sum(one.size for one in self._retained.values())
-        if size > limits.size or in_all + size > limits.total:
+        if size > limits.largest:
             return None
-        reference = f"r{secrets.token_hex(8)}"
+        self._make_room(lambda one: one.owner == owner, limits.size - size, limits.results - 1)
+        if caller is not None:
+            self._make_room(lambda one: one.caller == caller, limits.per_caller - size)
+        if sum(one.size for one in self._retained.values()) + size > limits.total:
+            return None
+        reference = secrets.token_urlsafe(16)
         until = self._clock() + limits.seconds
-        written = None if structured is None else _Text(structured)
-        self._retained[reference] = _Retained(owner, size, until, _Text(text), written)
+        written = None if structured is None else self._stored(structured)
+        self._retained[reference] = _Retained(owner, caller, size, until, self._stored(text), written)
         return reference
+
+    def _make_room(self, counts: Callable[[_Retained], bool], size: int, results: int | None = None) -> None:
+        """Discard of some results those that were read longest ago, until so many bytes and results are left."""
+        own = [(reference, one.size) for reference, one in self._retained.items() if counts(one)]
+        used = sum(each for _, each in own)
+        while own and (used > size or (results is not None and len(own) > results)):
+            reference, each = own.pop(0)
+            used -= each
+            self._discard(reference)
+
+    def _stored(self, text: str) -> str | _Place:
+        return text if len(text) <= _IN_MEMORY else self._file.write(_encoded(text))
 
     def end(self, owner: str) -> None:
         """Discard what a session has that has ended."""
@@ -216,8 +274,8 @@ class LongResults:
     def _discard(self, reference: str) -> None:
         gone = self._retained.pop(reference)
         for one in (gone.text, gone.structured):
-            if one is not None:
-                one.discard()
+            if isinstance(one, _Place):
+                self._file.discard(one)
 
     # -- reading on ---------------------------------------------------------------------------------------------------
 
@@ -239,20 +297,27 @@ class LongResults:
         one.until = self._clock() + self._limits.seconds
         self._retained.move_to_end(reference)
         room = max((host.passes or PAGE_BYTES) * 4 // 5 - _NOTE_BYTES, _LEAST_BEGINNING)
-        work = partial(_read, one, asked, room)
+        work = partial(self._read, one, asked, room)
         try:
-            return await (to_thread.run_sync(work) if one.size > _IN_MEMORY else _now(work))
+            if one.size > _IN_MEMORY:
+                return await to_thread.run_sync(work, limiter=self._one_at_a_time)
+            return work()
         except ValueError:  # it was discarded meanwhile
             return _error(f"There is no result {quoted(reference)} any more: call the tool again.")
 
+    def _read(self, one: _Retained, asked: Mapping[str, Any], room: int) -> ToolResult:
+        """Return the part of a result that is asked for; raises `ValueError` if it is discarded."""
+        part = one.structured if "path" in asked and one.structured is not None else one.text
+        text = self._file.read(part).decode("utf-8", "surrogatepass") if isinstance(part, _Place) else part
+        return _part_of(text, asked, room)
 
-async def _now(work: Callable[[], ToolResult]) -> ToolResult:
+
+async def _now(work: Callable[[], T]) -> T:
     return work()
 
 
-def _read(one: _Retained, asked: Mapping[str, Any], room: int) -> ToolResult:
-    """Return the part of a result that is asked for; raises `ValueError` if it is discarded."""
-    text = (one.structured if "path" in asked and one.structured else one.text).read()
+def _part_of(text: str, asked: Mapping[str, Any], room: int) -> ToolResult:
+    """Return the part of a text that is asked for."""
     if "path" in asked:
         try:
             text = _at(json.loads(text), asked["path"])
@@ -314,40 +379,42 @@ def _line_starts(text: str) -> list[int]:
 
 def _passages(text: str, words: str, room: int) -> str:
     """Return passages of a text that have most of the words, those with more of them first, with their offsets."""
-    wanted = [*dict.fromkeys(words.split())][:16]
-    hits = sorted(
-        (match.start(), word)
-        for word in wanted
-        for match, _ in zip(re.finditer(re.escape(word), text, re.IGNORECASE), range(_MOST_HITS), strict=False)
-    )
-    if not hits:
-        return (
-            f"None of these words is in its {len(text):,} characters: {quoted(words)}. offset and line read all of it."
-        )
-    places = [place for place, _ in hits]
-
-    def found(number: int) -> int:
-        end = bisect_right(places, places[number] + _AFTER)
-        return len({word for _, word in hits[number:end]})
-
-    best = sorted(range(len(hits)), key=lambda number: (-found(number), number))
-    starts, shown, left = _line_starts(text), list[tuple[int, str]](), room
+    wanted = [*dict.fromkeys(map(_plain, words.split()))][:_MOST_WORDS]
+    plain = _plain(text)
+    places = sorted({place for word in wanted for place in _places(plain, word)})
+    if not places:
+        return f"None of these words is in its {len(text):,} characters: {quoted(words)}."
+    spans = [(max(place - _BEFORE, 0), min(place + _AFTER, len(text)), place) for place in places]
+    found = {place: sum(word in plain[first:last] for word in wanted) for first, last, place in spans}
+    starts, shown, left = _line_starts(text), list[str](), room
     covered: list[tuple[int, int]] = []
-    for number in best:
-        place = places[number]
-        if any(first <= place < last for first, last in covered):
+    for first, last, place in sorted(spans, key=lambda span: (-found[span[2]], span[2])):
+        if any(begin <= place < end for begin, end in covered):
             continue
-        first, last = max(place - _BEFORE, 0), min(place + _AFTER, len(text))
         passage = f"[offset={first}, line {bisect_right(starts, place):,}]\n{text[first:last]}\n"
         if (size := _size(passage)) > left:
             break
         left -= size
         covered.append((first, last))
-        shown.append((first, passage))
-    missing = [word for word in wanted if word not in {word for _, word in hits}]
+        shown.append(passage)
+    missing = [word for word in wanted if word not in plain]
     absent = f" Not in it: {quoted(' '.join(missing))}." if missing else ""
-    head = f"{len(shown):,} of {len(hits):,} places.{absent}\n"
-    return head + "".join(passage for _, passage in shown)
+    return f"{len(shown):,} of {len(places):,} places.{absent}\n{''.join(shown)}"
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters, of which each is one character, so that places stay the same."""
+    return text.translate({ord(one): small for one in set(text) if len(small := one.lower()) == 1 and small != one})
+
+
+def _places(text: str, word: str) -> Iterator[int]:
+    """Yield the first places of a word in a text."""
+    at = text.find(word)
+    for _ in range(_MOST_HITS):
+        if at < 0:
+            return
+        yield at
+        at = text.find(word, at + len(word))
 
 
 class _NoPart(LookupError):
@@ -386,6 +453,44 @@ def _described(value: Any) -> str:
 
 
 # -- parts of a result -------------------------------------------------------------------------------------------------
+
+
+@frozen
+class _Measured:
+    """What of a result is retained; or `fits` without the structured content that its text repeats."""
+
+    text: str = ""
+    structured: str | None = None
+    fits: bool = False
+
+
+@frozen
+class _Whole:
+    """A result as it came: its blocks, the texts of them, and its structured content."""
+
+    blocks: Sequence[dict[str, Any]]
+    texts: Sequence[str]
+    structured: Any
+
+    @classmethod
+    def of(cls, answer: Mapping[str, Any]) -> _Whole:
+        """Return it."""
+        blocks = [dict(block) for given in array(answer.get("content")) or () if (block := table(given)) is not None]
+        texts = [text for block in blocks if (text := _text_of(block)) is not None]
+        return cls(blocks, texts, answer.get("structuredContent"))
+
+    def measured(self, most: int, *, stays: bool) -> _Measured | None:
+        """Return what is retained of it, or `None` if it has at most so many bytes."""
+        text = "\n".join(self.texts)
+        written = None if self.structured is None else to_json(self.structured).decode()
+        size = _size(text)
+        if size + _size(written or "") <= most:
+            return None
+        if written is not None and any(_says(one, self.structured) for one in self.texts):
+            written = None  # the text says it, too
+            if not stays and size <= most:
+                return _Measured(fits=True)
+        return _Measured(text, written) if self.texts else _Measured(written or "")
 
 
 def _answer_of(result: ToolResult) -> dict[str, Any] | None:
