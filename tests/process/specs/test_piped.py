@@ -14,7 +14,17 @@ import pytest
 from tests.preloaded import forked
 from tests.process.specs.support import environment
 from toolfold_specs import check
-from toolfold_specs.driver import AT_RUN_TIME, CAPABILITIES, Driver, DriverFault, Group, Operation, Setup, TargetFailed
+from toolfold_specs.driver import (
+    AT_RUN_TIME,
+    CAPABILITIES,
+    OF_PROFILES,
+    Driver,
+    DriverFault,
+    Group,
+    Operation,
+    Setup,
+    TargetFailed,
+)
 from toolfold_specs.drivers.piped import PipedDriver
 from toolfold_specs.drivers.replies import TargetNotStarted
 from toolfold_specs.report import Report, Status, Verdict
@@ -56,7 +66,7 @@ def test_the_vectors_and_schedules_hold_of_the_core_over_the_protocol() -> None:
 @pytest.mark.spec("CNF-8")
 def test_a_driver_has_the_capabilities_that_it_names() -> None:
     driver = PipedDriver(forked(str(TARGET)))
-    assert driver.capabilities == {*CAPABILITIES, *AT_RUN_TIME}
+    assert driver.capabilities == {*CAPABILITIES, *AT_RUN_TIME, *OF_PROFILES}
     assert driver.configure(Setup(groups=[Group("a")])).error is None
     assert driver.perform(ACTIVATE).active == ("a",)
     driver.close()

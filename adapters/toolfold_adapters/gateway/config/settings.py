@@ -33,7 +33,10 @@ files__get_contents = "read_file"
 active = ["read"]
 available = ["*"]
 description = "For a look around"
-within = "another"                      # that of a parent: what that does not have, this has not either
+
+[profiles.reviewer]
+within = "viewer"                       # that of a parent: what that does not have, this has not either
+available = ["*"]
 
 [budgets]                               # in approximate tokens
 group_tokens = 2000                     # a server whose tools are more has groups in it where names show parts
