@@ -4,6 +4,7 @@ relay.py    what a host starts: passes messages between its pipes and the runtim
 place.py    where the runtime is found: a folder of the user's own, with a socket
 standby.py  its copy, which takes its place when it is killed
 left.py     the servers of a runtime that was killed, which the next one ends
+connection.py  its side of a connection
 kept.py     its log, sessions and answers, which are removed when they are old
 runtime.py  the process that has the gateways, and serves each relay as a client of its own
 servers.py  what it says of the servers behind it: who shares them, and what that saves

@@ -33,7 +33,7 @@ from ..mcp.request import own_client
 from ..mcp.serve import serve_client
 from ..mcp.server import ToolSetServer
 from ..transport.lines import Lines
-from ..transport.signals import CHUNK
+from .connection import Connection, open_connection
 from .relay import CONTROL, MESSAGE_BYTES
 from .servers import called, described
 
@@ -196,7 +196,7 @@ class _Gateway:
 
     ready: anyio.Event = field(factory=anyio.Event)
     over: anyio.Event = field(factory=anyio.Event)
-    relays: set[socket] = field(factory=set[socket])
+    relays: set[Connection] = field(factory=set[Connection])
     unused_since: float = 0.0
     failure: Exception | None = None
     _served: Served | None = None
@@ -275,7 +275,7 @@ class Runtime:
         self._successor: str | None = None
         self._kept = kept
         self._gateways: dict[str, _Gateway] = {}
-        self._relays: dict[socket, Hello] = {}
+        self._relays: dict[Connection, Hello] = {}
         self._ended = anyio.Event()
         self._used = clock()
 
@@ -303,15 +303,15 @@ class Runtime:
         while True:
             await anyio.wait_readable(listener)
             try:
-                connection, _ = listener.accept()
+                accepted, _ = listener.accept()
             except BlockingIOError:
                 continue
             except OSError as error:  # such as that this process has as many files open as it may
                 log.warning("a connection could not be taken: %s", error)
                 await anyio.sleep(TICK_SECONDS)
                 continue
-            connection.setblocking(False)
-            tasks.start_soon(self._take, connection, secret, tasks)
+            accepted.setblocking(False)
+            tasks.start_soon(self._take, accepted, secret, tasks)
 
     async def _keep_time(self) -> None:
         while True:
@@ -328,8 +328,8 @@ class Runtime:
 
     # -- a relay ------------------------------------------------------------------------------------------------------
 
-    async def _take(self, connection: socket, secret: str, tasks: TaskGroup) -> None:
-        with connection:
+    async def _take(self, accepted: socket, secret: str, tasks: TaskGroup) -> None:
+        async with open_connection(accepted) as connection:
             try:
                 with anyio.fail_after(HELLO_SECONDS):
                     line, rest = await _first_line(connection)
@@ -396,7 +396,7 @@ class Runtime:
                 having.setdefault(upstream, []).extend(called(one.agent, one.folder) for one in hellos)
         return {"version": self._version, "process": os.getpid(), "relays": relays, **described(having)}
 
-    async def _serve(self, hello: Hello, connection: socket, rest: bytes, tasks: TaskGroup) -> None:
+    async def _serve(self, hello: Hello, connection: Connection, rest: bytes, tasks: TaskGroup) -> None:
         gateway = self._gateways.get(hello.shares)
         if gateway is None or gateway.over.is_set():
             gateway = self._gateways[hello.shares] = _Gateway()
@@ -418,51 +418,35 @@ class Runtime:
             gateway.unused_since = self._clock()
 
 
-async def _first_line(connection: socket) -> tuple[bytes, bytes]:
+async def _first_line(connection: Connection) -> tuple[bytes, bytes]:
     """Return the first line that comes, and what has come behind it; raises `Refused`."""
-    loop_read, found = bytearray(), -1
+    received, found = bytearray(), -1
     while found < 0:
-        await anyio.wait_readable(connection)
-        data = connection.recv(CHUNK)
-        loop_read += data
-        found = loop_read.find(b"\n")
-        if not data or len(loop_read) > HELLO_BYTES > found:
+        data = await connection.receive()
+        received += data
+        found = received.find(b"\n")
+        if not data or len(received) > HELLO_BYTES > found:
             raise Refused("It did not say who it is.")
-    return bytes(loop_read[:found]), bytes(loop_read[found + 1 :])
+    return bytes(received[:found]), bytes(received[found + 1 :])
 
 
-def _lines(connection: socket, rest: bytes) -> Lines:
+def _lines(connection: Connection, rest: bytes) -> Lines:
     """Return the messages of a relay, of which some bytes were read already."""
-    ahead, writing = [rest] if rest else [], anyio.Lock()
+    ahead = [rest] if rest else []
 
     async def receive() -> bytes:
-        if ahead:
-            return ahead.pop()
-        await anyio.wait_readable(connection)
-        with suppress(ConnectionError):
-            return connection.recv(CHUNK)
-        return b""
+        return ahead.pop() if ahead else await connection.receive()
 
     async def write(line: bytes) -> None:
-        async with writing:
-            try:
-                await _send(connection, line)
-            except OSError as error:
-                raise anyio.BrokenResourceError from error
+        try:
+            await connection.send(line)
+        except OSError as error:
+            raise anyio.BrokenResourceError from error
 
     return Lines(receive, write, MESSAGE_BYTES)
 
 
-async def _send(connection: socket, data: bytes) -> None:
-    left = memoryview(data)
-    while left:
-        with suppress(BlockingIOError):
-            left = left[connection.send(left) :]
-            continue
-        await anyio.wait_writable(connection)
-
-
-async def _control(connection: socket, said: Mapping[str, Any]) -> None:
+async def _control(connection: Connection, said: Mapping[str, Any]) -> None:
     """Send a relay a message that is not for its host."""
     with suppress(OSError):
-        await _send(connection, CONTROL + json.dumps(said).encode() + b"\n")
+        await connection.send(CONTROL + json.dumps(said).encode() + b"\n")
