@@ -111,7 +111,7 @@ class Relay:
         self._ending = self._superseded = False
         self._opening: list[bytes] = []
         self._standing: dict[str, bytes] = {}
-        self._pending: dict[Any, tuple[Message, bytes]] = {}
+        self._pending: dict[Any, tuple[Message, bytes, bool]] = {}  # a request, its line, whether it may be repeated
         self._repeats: dict[Any, int] = {}
         self._waiting: list[bytes] = []
         self._silent: dict[Any, Message] = {}  # handshakes and what is repeated: their answers are not for the host
@@ -163,7 +163,7 @@ class Relay:
             elif method == "resources/unsubscribe":
                 self._standing.pop(f"resources/subscribe {_table(message.get('params')).get('uri')}", None)
             if known is None:
-                self._pending[asked] = message, line
+                self._pending[asked] = message, line, self._may_repeat(message)
             else:
                 self._silent[asked] = message
         if known is not None:
@@ -249,7 +249,7 @@ class Relay:
         """Leave a runtime in whose place there is a newer one, once it has answered all that it was asked."""
         with self._lock:
             unsent = {*self._waiting}
-            asked = [message for message, line in self._pending.values() if line not in unsent]
+            asked = [message for message, line, _ in self._pending.values() if line not in unsent]
             done = not self._silent and all(message.get("method") in UNENDING for message in asked)
             if self._superseded and done and self._connection is not None:
                 _shut(self._connection, socket.SHUT_RDWR)
@@ -312,11 +312,11 @@ class Relay:
                 if (message := _read(line)) is not None and "id" in message and message["id"] not in self._pending:
                     self._silent[message["id"]] = message
             unsent = {*self._waiting}
-            for asked, (message, line) in [*self._pending.items()]:
+            for asked, (_, line, repeatable) in [*self._pending.items()]:
                 if line in unsent or line in again:
                     continue
                 repeats = self._repeats.get(asked, 0)
-                if repeats < MOST_REPEATS and self._may_repeat(message):
+                if repeats < MOST_REPEATS and repeatable:
                     self._repeats[asked] = repeats + 1
                     again.append(line)
                 else:
@@ -334,6 +334,7 @@ class Relay:
             self._write(_error(asked, LOST))
 
     def _may_repeat(self, message: Message) -> bool:
+        """Return whether a request may be made again, by what is known when its host makes it."""
         method = message.get("method")
         if method == "tools/call":
             return _table(message.get("params")).get("name") in self._repeatable

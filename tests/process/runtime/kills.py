@@ -5,8 +5,8 @@
 Real clients of real relays read, write, open groups and list what is open, over three servers, one of which is shared.
 The runtime is killed while it serves, while it starts, and while a relay connects, and now and then a server is. A
 write adds its word to a file once it has begun, so one that is carried out twice is found there. Lost is an answer that
-is wrong, does not come, or is an error other than those that say that the call may have run (for a read: after the list
-has changed, since no tool is known to read then); an end of a relay; or a
+is wrong, does not come, or is an error other than those that say that the call may have run (for a read: one that was
+called after the list had changed, since no tool is known to read then); an end of a relay; or a
 list that is not that of the groups that were open. The status is 1 if there is any, or a write that was carried out
 twice.
 """
@@ -139,22 +139,26 @@ class Host:
     open: set[str] = field(factory=set[str])
     answered: float = field(factory=monotonic)
     is_listed: bool = False
+    changes: int = 0
 
     async def observe(self, message: object) -> None:
         """Take note that the list has changed: until it is asked for again, no tool in it is known to read."""
         if isinstance(message, ToolListChangedNotification):
             self.is_listed = False
+            self.changes += 1
 
     async def call(self, tool: str, /, **arguments: object) -> str | None:
         """Return the text of an answer, or `None` for an error that says that it may have run; raises `Unexpected`."""
         figures, began = self.machine.figures, monotonic()
+        listed, changes = self.is_listed, self.changes
         figures.calls += 1
         try:
             with anyio.fail_after(PATIENCE):
                 said = await self.client.call_tool(tool, arguments)
         except MCPError as error:
             reads = tool == "read_tool" or tool.endswith("__read")
-            if str(error) != LOST or (reads and (tool == "read_tool" or self.is_listed)):
+            known = listed and changes == self.changes  # a change may have been on its way as the tool was called
+            if str(error) != LOST or (reads and (tool == "read_tool" or known)):
                 raise Unexpected(f"{tool}: {error}") from error
             figures.errors["the runtime ended, and the list had changed" if reads else "the runtime ended"] += 1
             return None
