@@ -30,8 +30,10 @@ _ESCAPE = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _QUOTED_PRINTABLE = re.compile(r"=(?P<hex>[0-9A-Fa-f]{2})")
-_NUMBER = re.compile(r"\b(?:0x(?P<hex>[0-9A-Fa-f]{2})|(?P<number>[0-9]{2,3}))\b(?:[\s,;]+(?=[0-9]))?")
+_NUMBER = re.compile(r"\b(?:0[xX](?P<hex>[0-9A-Fa-f]{2})|(?P<number>[0-9]{2,3}))\b(?:[\s,;]+(?=[0-9]))?")
 """A byte in a list of them."""
+_COLOUR = re.compile(r"\x1b\[(?P<nothing>[0-9;]*)[A-Za-z]")
+"""What terminals show nothing of."""
 _BASES = {"percent": 16, "hex": 16, "half": 16, "braced": 16, "long": 16, "octal": 8, "entity": 16, "number": 10}
 _CONTROLS = dict(zip("abfnrtv", "\a\b\f\n\r\t\v", strict=True))
 
@@ -105,7 +107,7 @@ def _unescaped(layer: Layer) -> Iterator[Layer]:
 
     What only some programs escape so is undone on its own, since elsewhere it means itself, as in `a=12`.
     """
-    for escape in (_ESCAPE, _QUOTED_PRINTABLE, _NUMBER):
+    for escape in (_ESCAPE, _QUOTED_PRINTABLE, _NUMBER, _COLOUR):
         if escapes := [
             (match, one) for match in escape.finditer(layer.text) if (one := _character_of(match)) is not None
         ]:
@@ -117,8 +119,8 @@ def _replaced(layer: Layer, escapes: Sequence[tuple[re.Match[str], str]]) -> Lay
     parts, starts, ends, after = list[str](), list[int](), list[int](), 0
     for match, one in escapes:
         parts += layer.text[after : match.start()], one
-        starts += *layer.starts[after : match.start()], layer.starts[match.start()]
-        ends += *layer.ends[after : match.start()], layer.ends[match.end() - 1]
+        starts += *layer.starts[after : match.start()], *(layer.starts[match.start()] for _ in one)
+        ends += *layer.ends[after : match.start()], *(layer.ends[match.end() - 1] for _ in one)
         after = match.end()
     return Layer("".join([*parts, layer.text[after:]]), [*starts, *layer.starts[after:]], [*ends, *layer.ends[after:]])
 
@@ -127,6 +129,8 @@ def _character_of(match: re.Match[str]) -> str | None:
     """Return the character that an escape stands for, or `None` if it stands for none."""
     kind = match.lastgroup or ""
     value = match[kind]
+    if kind == "nothing":
+        return ""
     if kind == "plain":
         return _CONTROLS.get(value, value)
     if kind == "named":
