@@ -89,7 +89,7 @@ def _chosen(random: Random, snapshot: Snapshot) -> int:
 
 def expected(before: Snapshot, moved: Snapshot, path: str, error: ToolfoldError | None) -> dict[str, Any]:
     """What the page must show after a press."""
-    was, names = [{spec.name for spec in tools_in(snapshot)} for snapshot in (before, moved)]
+    was, names = [{snapshot.catalog.spoken(spec.name) for spec in tools_in(snapshot)} for snapshot in (before, moved)]
     spent, spends = [cost(tools_in(snapshot)) for snapshot in (before, moved)]
     more = f"{spends - spent:+,}".replace("-", "−") if spends != spent else "the same"
     return {
@@ -174,7 +174,7 @@ def test_a_search_for_tools_filters_the_tools_of_the_chosen_group(pages: Pages) 
     tools = "#detail .tools .name"
     steps = [["click", "[data-node='0']"], ["texts", tools], ["fill", "#search", "find a"], ["texts", tools]]
     (said,) = pages.opened((office(), steps, {}))
-    everything = ["files.activate", "files.deactivate", "files.print", "files.search", "files.secret"]
+    everything = ["files.close", "files.open", "files.print", "files.search", "files.secret"]
     assert said[1::2] == [everything, ["files.search"]]
 
 
@@ -240,8 +240,8 @@ def test_a_group_shows_its_exclusions_and_which_tools_are_listed_hidden_or_decid
     ]
     (said,) = pages.opened((office(), steps, {}))
     assert said[1] == ["excludes mail.send", "runs hooks", "not stored"]
-    assert said[2] == ["listed", "not listed", "not listed", "not listed", "hidden"]
-    assert said[4] == ["not listed", "listed", "depends on the program", "listed", "hidden"]
+    assert said[2] == ["not listed", "listed", "not listed", "not listed", "hidden"]
+    assert said[4] == ["listed", "not listed", "depends on the program", "listed", "hidden"]
     assert "depends on the state of the program" in said[6][0]
     assert said[7] == ["4 tools; 4 listed, 1 more depends"]
 
