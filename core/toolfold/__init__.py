@@ -42,7 +42,7 @@ from ._toolset.prompts import prompt_section, system_prompt
 from ._toolset.toolset import ToolSet, success_of
 from ._view.calling import InputRequired, ToolResult
 from ._view.reasons import Reason, explain
-from ._view.search import Ranker, Ranking, SearchDocument
+from ._view.search import Ranked, Ranker, Ranking, SearchDocument
 from ._view.stubs import identifiers, stubs
 from .errors import (
     ConfigError,
@@ -122,6 +122,7 @@ __all__ = [
     "PromptOptions",
     "ProtocolError",
     "QuotaExceeded",
+    "Ranked",
     "Ranker",
     "Ranking",
     "Reason",

@@ -18,6 +18,7 @@ from toolfold import (
     DuplicateName,
     Profile,
     QuotaExceeded,
+    Ranked,
     Ranking,
     SearchDocument,
     ToolResult,
@@ -98,6 +99,56 @@ async def test_the_best_tool_comes_whole_however_long_and_the_others_as_far_as_t
         assert [line.startswith(start) for line, start in zip(lines[3:5], signed, strict=True)] == [True, True]
         assert all(len(line) <= 120 + len("(b_next?: str)") and line.endswith(" [cut]") for line in lines[3:5])
         assert lines[5].endswith("find_tools with the name of a tool and limit 1 gives its schema.")
+
+
+REPLY = "Reply to a message of a mailbox that others share, as the one who is signed in, with the text of the body."
+
+
+@pytest.mark.spec("FND-1")
+async def test_tools_of_one_kind_are_shown_by_their_difference_and_schemas_are_those_of_the_best_two() -> None:
+    tools = ToolSet("mail", search=by_shared_words)
+    schema = {"type": "object", "properties": {"body": {"type": "string"}}, "required": ["body"]}
+    texts = [REPLY, REPLY.replace("Reply", "Forward"), REPLY.removesuffix(", with the text of the body."), "Reply it"]
+    for name, text in zip(("a_reply", "b_forward", "c_quiet", "d_short"), texts, strict=True):
+        tools.register(name, answer, description=text, input_schema=schema)
+    tools.register("e_all", answer, description=REPLY.replace("Reply", "Reply to all"), input_schema=schema)
+    async with tools.open_session() as session:
+        lines = (await session.call("find_tools", {"query": "Reply Forward", "limit": 5})).text.splitlines()
+        assert [line[2:] for line in lines if line.startswith("- ")] == [
+            f"a_reply: {REPLY}",
+            f"b_forward: {REPLY.replace('Reply', 'Forward')}",
+            f"c_quiet(body: str): {texts[2]}",
+            "d_short(body: str): Reply it",
+            'e_all(body: str): as a_reply, but with "all to"',
+        ]
+        assert sum(line.startswith("  {") for line in lines) == 2
+        assert lines[-2].startswith(
+            "Input schemas are those of the best: find_tools with the name of a tool and limit 1"
+        )
+
+
+@pytest.mark.spec("FND-6")
+@pytest.mark.parametrize(
+    ("query", "clear", "said"),
+    [
+        ("harbour", False, "Found by charts, the best first:"),
+        ("harbour", True, "Found by charts, the best first, which is far ahead of the others:"),
+        ("east.dock", False, "Found by charts, the best first, which has the name that was asked for:"),
+        ("dock", True, "Found by charts, the best first, which is far ahead of the others:"),
+        ("dock", False, "Found by charts, the best first:"),
+        ("steer dock harbour", True, "Found by charts, the best first, which is far ahead of the others:"),
+        ("steer", True, "Found by charts, the best first, which has the name that was asked for:"),
+        ("nothing", False, "No tool matches 'nothing' by charts. "),
+    ],
+)
+async def test_an_answer_says_what_ranked_the_tools_and_how_sure_the_first_is(
+    query: str, clear: bool, said: str
+) -> None:
+    def charts(documents: Sequence[SearchDocument]) -> Ranking:
+        return lambda query: Ranked(() if query == "nothing" else ("east.dock", "ship.steer"), "charts", clear)
+
+    async with fleet(search=charts).open_session() as session:
+        assert (await session.call("find_tools", {"query": query})).text.startswith(said)
 
 
 @pytest.mark.spec("FND-1")

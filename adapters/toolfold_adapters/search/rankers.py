@@ -15,6 +15,7 @@ import re
 import unicodedata
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
 from hashlib import sha256
 from importlib import import_module
 from itertools import islice, pairwise
@@ -25,7 +26,7 @@ from threading import Lock, Thread, get_ident
 from typing import Any, TypeAlias
 from weakref import finalize
 
-from toolfold import ConfigError, Ranker, Ranking, SearchDocument
+from toolfold import ConfigError, Ranked, Ranker, Ranking, SearchDocument
 
 from . import e5
 from .sentences import Encoder, bert_encoder, encoder_of, packaged_model
@@ -39,7 +40,7 @@ MAX_TERMS = 64
 """How many different words of a query are looked for."""
 
 MAX_VECTORS = 20_000
-"""How many vectors of tools are stored for later indexes, each of some 1.5 kB."""
+"""How many vectors of tools are stored for later indexes, in memory or in a folder, each of some 1.5 kB."""
 
 FUSION_DEPTH = 100
 """How far down a ranking counts when several are fused."""
@@ -60,8 +61,15 @@ WORDS_WEIGHT = 0.002
 FLOOR = 0.05
 """How much more similarity than what is usual the best tool has; where none has, nor a word of a query, none fits."""
 
+AHEAD = 0.2
+"""What part of its score the first by words is ahead of the second where it is clearly the best."""
+
 USUAL, USUAL_COUNT = 0.78, 100
 """The usual similarity of a query and a tool, and for how many tools that counts beside those of a catalog."""
+
+_WORDS, _MEANING = "words", "meaning"
+_BOTH = f"{_WORDS} and {_MEANING}"
+"""What tools are ranked by, as an answer says it."""
 
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
 """How much a word in each column counts for; `tests.benchmarks.search.recall` shows what a change of them does."""
@@ -99,12 +107,15 @@ def fused(*rankers: Ranker) -> Ranker:
     def ranker(documents: Sequence[SearchDocument]) -> Ranking:
         rankings = [make(documents) for make in rankers]
 
-        def ranked(query: str) -> list[str]:
+        def ranked(query: str) -> Ranked:
             scores: dict[str, float] = {}
-            for ranking in rankings:
-                for place, name in enumerate(islice(ranking(query), FUSION_DEPTH), 1):
+            answers = [ranking(query) for ranking in rankings]
+            for answer in answers:
+                for place, name in enumerate(islice(answer, FUSION_DEPTH), 1):
                     scores[name] = scores.get(name, 0.0) + 1 / (FUSION_CONSTANT + place)
-            return sorted(scores, key=lambda name: (-scores[name], name))
+            ways = [answer.by if isinstance(answer, Ranked) else "" for answer in answers]
+            names = sorted(scores, key=lambda name: (-scores[name], name))
+            return Ranked(tuple(names), " and ".join(dict.fromkeys(ways)) if all(ways) else "")
 
         return ranked
 
@@ -140,12 +151,12 @@ def embeddings(model: str | Path | Encoder) -> Ranker:
             known.update(found)
         vectors = [found[text] for text in texts]
 
-        def ranked(query: str) -> list[str]:
+        def ranked(query: str) -> Ranked:
             if not query.strip():
-                return []
+                return Ranked((), _MEANING)
             (asked,) = _normalised(encode([query]))
             scores = {name: sum(map(mul, asked, vector)) for name, vector in zip(names, vectors, strict=True)}
-            return sorted(names, key=lambda name: (-scores[name], name))
+            return Ranked(tuple(sorted(names, key=lambda name: (-scores[name], name))), _MEANING)
 
         return ranked
 
@@ -201,6 +212,7 @@ def _stored(encode: Encoder, folder: Path | None) -> Encoder:
     """Return an encoder that stores the vectors of what is searched in a folder, in a file for each text's digest."""
 
     def stored(texts: Sequence[str]) -> Iterable[Sequence[float]]:
+        written: list[Path] = []
         for text in texts:
             file = folder and folder / f"{_digest(text)}.f32"
             vector: Sequence[float]
@@ -211,7 +223,10 @@ def _stored(encode: Encoder, folder: Path | None) -> Encoder:
             else:
                 (vector,) = encode([text])
                 _write_vector(file, vector)
+                written.append(file)
             yield vector
+        if folder and written:
+            _remove_oldest(folder)
 
     return stored
 
@@ -225,6 +240,8 @@ def _read_vector(file: Path) -> Vector | None:
         vector = array("f", file.read_bytes())
     except (OSError, ValueError):
         return None
+    with suppress(OSError):  # which were used last is of no use where nothing can be stored
+        os.utime(file)
     return vector or None
 
 
@@ -237,6 +254,17 @@ def _write_vector(file: Path, vector: Sequence[float]) -> None:
         part.replace(file)
     except OSError as error:
         log.debug("A vector could not be stored: %s", error)
+
+
+def _remove_oldest(folder: Path) -> None:
+    """Remove the vectors that were not used for longest, if more are stored than `MAX_VECTORS`."""
+    try:
+        with os.scandir(folder) as entries:
+            used = sorted(((entry.stat().st_mtime, entry.path) for entry in entries), reverse=True)
+        for _, path in used[MAX_VECTORS:]:
+            Path(path).unlink()
+    except OSError as error:  # another process removes them, too
+        log.debug("Vectors could not be removed: %s", error)
 
 
 def _weighed(encode: Encoder) -> Ranker:
@@ -253,17 +281,19 @@ def _weighed(encode: Encoder) -> Ranker:
         texts = [f"{e5.PASSAGE}{_beginning(document)}" for document in documents]
         vectors = numpy.array([*_normalised(encode(texts))], "f4")
 
-        def ranked(query: str) -> list[str]:
+        def ranked(query: str) -> Ranked:
             if not names or not query.strip():
-                return []
+                return Ranked((), _BOTH)
             (asked,) = _normalised(encode([f"{e5.QUERY}{query}"]))
             similar: list[float] = (vectors @ numpy.array(asked, "f4")).tolist()
             words = index.scored(query)
             scores = {name: one + WORDS_WEIGHT * words.get(name, 0.0) for name, one in zip(names, similar, strict=True)}
             usual = (sum(similar) + USUAL * USUAL_COUNT) / (len(similar) + USUAL_COUNT)
             if not words and max(similar, default=0.0) < usual + FLOOR:
-                return []
-            return sorted(names, key=lambda name: (-scores[name], name))
+                return Ranked((), _BOTH)
+            ordered = tuple(sorted(names, key=lambda name: (-scores[name], name)))
+            best_by_words = index.ranked(query)
+            return Ranked(ordered, _BOTH, best_by_words.clear and ordered[:1] == best_by_words.names[:1])
 
         return ranked
 
@@ -312,16 +342,19 @@ class _Index:
         rank = f"bm25(tools, {weights})"
         self._select = f"SELECT name, -{rank} FROM tools WHERE tools MATCH ? ORDER BY {rank}, name"
 
-    def ranked(self, query: str) -> list[str]:
+    def ranked(self, query: str) -> Ranked:
         """Return the names of the tools that have a word of a query, the best first.
 
-        Those that have only its common words come last, and not at all if it has other words and no tool has these.
+        Those that have only its common words come last, and not at all if it has other words and no tool has these. The
+        first is clearly the best if it has all telling words, and a score well above that of the second.
         """
         terms, telling = self._terms(query)
-        found = [name for name, _ in self._with(telling or terms)]
-        if not found or telling == terms:
-            return found
-        return list(dict.fromkeys([*found, *(name for name, _ in self._with(terms))]))
+        found = self._with(telling or terms)
+        names = tuple(name for name, _ in found)
+        clear = _is_ahead([score for _, score in found[:2]]) and names[0] in dict(self._with(telling, every=True))
+        if found and telling != terms:
+            names = tuple(dict.fromkeys([*names, *(name for name, _ in self._with(terms))]))
+        return Ranked(names, _WORDS, clear)
 
     def scored(self, query: str) -> dict[str, float]:
         """Return the tools that have a telling word of a query, each with its score: the more, the better."""
@@ -332,13 +365,18 @@ class _Index:
         terms = tuple(dict.fromkeys(islice(_words(query), MAX_TERMS)))
         return terms, tuple(term for term in terms if term not in _COMMON)
 
-    def _with(self, terms: Sequence[str]) -> list[tuple[str, float]]:
-        """Return the names and scores of the tools that have one of some words, the best first."""
+    def _with(self, terms: Sequence[str], *, every: bool = False) -> list[tuple[str, float]]:
+        """Return the names and scores of the tools that have one of some words, or all, the best first."""
         if not terms:
             return []
-        match = " OR ".join(f'"{term}"' for term in terms)
+        match = (" AND " if every else " OR ").join(f'"{term}"' for term in terms)
         with self._lock:
             return [(name, score) for name, score in self._connection.execute(self._select, (match,))]
+
+
+def _is_ahead(scores: Sequence[float]) -> bool:
+    """Return whether the first of some scores is well above the second, if there is one."""
+    return bool(scores) and (len(scores) == 1 or scores[1] <= (1 - AHEAD) * scores[0])
 
 
 def _columns(document: SearchDocument) -> tuple[str, str, str, str]:

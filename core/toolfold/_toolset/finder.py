@@ -17,7 +17,7 @@ from .._usercode import caller
 from .._view.calling import AboutTools, ToolResult
 from .._view.describe import Described, Directory, describe_best
 from .._view.reasons import reason_of
-from .._view.search import Found, Ranker, objection, search_of, to_state, unsearched
+from .._view.search import Findings, Found, Ranker, objection, search_of, to_state, unsearched
 from .._view.visibility import RequestView
 from .control import REFUSALS, control_component, refusal, states_of
 
@@ -87,7 +87,8 @@ async def find_tools(context: Context, ranker: Ranker, arguments: Mapping[str, A
     """
     query, limit = arguments["query"][:MAX_QUERY], arguments.get("limit", LIMIT)
     search = search_of(context.request_view, ranker)
-    best: list[Found] = await caller(search.best, in_thread=True)(query, int(limit))
+    findings: Findings = await caller(search.best, in_thread=True)(query, int(limit))
+    best = findings.found
     view, change, why = context.request_view, Change(), ""
     opens = bool(arguments.get("open", False) and best and best[0].closed)  # more would make the list of a client long
     if opens and not (why := objection(query, best[0], view)):
@@ -96,13 +97,14 @@ async def find_tools(context: Context, ranker: Ranker, arguments: Mapping[str, A
         except REFUSALS as error:
             return refusal(error, context)
         _, view = states_of(change, context)
-        best = to_state(best, view)
-    return _answer(context, arguments["query"], best, view, change, int(limit), why)
+        findings = evolve(findings, found=to_state(best, view))
+    return _answer(context, arguments["query"], findings, view, change, int(limit), why)
 
 
 def _answer(
-    context: Context, query: str, best: Sequence[Found], view: RequestView, change: Change, limit: int, why: str
+    context: Context, query: str, findings: Findings, view: RequestView, change: Change, limit: int, why: str
 ) -> ToolResult:
+    best = findings.found
     tools = tuple(one.component for one in best)
     structured = {
         "changed": bool(change),
@@ -114,7 +116,7 @@ def _answer(
     changes = (
         [f"Nothing opened: {why}, which the query does not name."] if why else _changes(change, view.snapshot.catalog)
     )
-    text = _text(query, changes, _places(best, view, change.activated), [] if best else _missing(view))
+    text = _text(query, findings, changes, _places(best, view, change.activated), [] if best else _missing(view))
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
     described = about.describe([Described.of(component.render(view.to_wire)) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
@@ -131,16 +133,21 @@ def _changes(change: Change, catalog: Catalog) -> list[str]:
     return [*parts, f"\n{instructions}\n"] if instructions else parts
 
 
-def _text(query: str, changes: Sequence[str], places: Sequence[str], missing: Sequence[str]) -> Callable[[str], str]:
+def _text(
+    query: str, findings: Findings, changes: Sequence[str], places: Sequence[str], missing: Sequence[str]
+) -> Callable[[str], str]:
     """Return what makes the text of an answer from the description of the tools in it.
 
-    `changes` are lines on what was opened, and `missing` on what was not searched.
+    It says what ranked them, and how sure the first is where it is (SPEC FND-6). `changes` are lines on what was
+    opened, and `missing` on what was not searched.
     """
+    by = f" by {findings.by}" if findings.by else ""
+    head = f"Found{by}, the best first{f', which {findings.sure}' if findings.sure else ''}:"
 
     def text(described: str) -> str:
         if not described:
-            return "\n".join([f"No tool matches {quoted(query)!r}. {_ADVICE}", *missing])
-        return "\n".join([*changes, "Found, the best first:", described, *places])
+            return "\n".join([f"No tool matches {quoted(query)!r}{by}. {_ADVICE}", *missing])
+        return "\n".join([*changes, head, described, *places])
 
     return text
 

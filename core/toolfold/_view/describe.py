@@ -16,9 +16,16 @@ from .types import signature
 
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
 FINDABLE = "Not all input schemas fit in here: find_tools with the name of a tool and limit 1 gives its schema."
+BEST_ALONE = "Input schemas are those of the best: find_tools with the name of a tool and limit 1 gives its schema."
 
 FOUND = 300
 """How many characters of definitions the answer to a search has for each tool that it may show."""
+
+WHOLE = 2
+"""How many of the best tools that a search finds have their schemas; the others are calls on one line."""
+
+ALIKE = 3
+"""In how many words, one after another, descriptions differ that are shown by their difference."""
 
 BRIEF = 120
 """How many characters of a tool it has whose definition does not fit in."""
@@ -83,25 +90,38 @@ _LEAST = len(_CUT) + 8
 """How many characters say anything at all."""
 
 
-def describe(tools: Sequence[Described], room: int, brief: int | None = None, note: str = SHORTENED) -> str:
+def describe(tools: Sequence[Described], room: int, note: str = SHORTENED) -> str:
     """Return a description of `tools`, in their order, of at most `room` characters.
 
     If not everything fits, every tool has its name, then the first ones have their descriptions, then signatures, and
     in the remaining room the first ones have their schemas; `note` says how to get the others. If not even the names
-    fit, the last line has the number of the others; that line is never left out. With `brief`, descriptions are cut to
-    so many characters, and the very first tool has its schema before others have signatures.
+    fit, the last line has the number of the others; that line is never left out.
     """
     whole = "\n".join(tool.full for tool in tools)
-    return whole if len(whole) <= room else _shortened(tools, room, brief, note)
+    if len(whole) <= room:
+        return whole
+    signed = [_signed(tool, tool.line) for tool in tools]
+    return _shortened(tools, room, note, [tool.line for tool in tools], signed, [tool.full for tool in tools])
 
 
 def describe_best(limit: int) -> Callable[[Sequence[Described], int], str]:
-    """Return what describes at most `limit` tools, the best first, after a search: the best one whole (SPEC FND-1)."""
+    """Return what describes at most `limit` tools, the best first, after a search (SPEC FND-1).
+
+    The best is whole, and so is the next if it fits. The others are calls on one line, with the beginning of their
+    descriptions, or how these differ from that of a tool before them.
+    """
 
     def describe_found(tools: Sequence[Described], room: int) -> str:
-        least = sum(min(len(tool.line), BRIEF) + 1 for tool in tools) + len(FINDABLE)
+        least = sum(min(len(tool.line), BRIEF) + 1 for tool in tools) + len(BEST_ALONE)
         best = least + len(tools[0].full) if tools else 0
-        return describe(tools, min(room, max(limit * FOUND, best)), BRIEF, FINDABLE)
+        room = min(room, max(limit * FOUND, best))
+        whole = "\n".join(tool.full for tool in tools)
+        if len(whole) <= room and not any(tool.schema for tool in tools[WHOLE:]):
+            return whole
+        lines = [_brief(tool, tools[:number]) for number, tool in enumerate(tools)]
+        signed = [_signed(tool, line) for tool, line in zip(tools, lines, strict=True)]
+        full = [tool.full for tool in tools[:WHOLE]]
+        return _shortened(tools, room, BEST_ALONE, lines, full[:1], signed, full)
 
     return describe_found
 
@@ -119,20 +139,51 @@ def names_alone(tools: Sequence[Described], room: int) -> str:
     return "\n".join([*map(_named, tools[:named]), *_more(named, len(tools))])
 
 
-def _shortened(tools: Sequence[Described], room: int, brief: int | None, note: str) -> str:
+def _shortened(tools: Sequence[Described], room: int, note: str, *stages: Sequence[str]) -> str:
+    """Return the names of tools, or longer texts of them, stage by stage, as far as they fit with a note."""
     texts = [_named(tool) for tool in tools]
     spare = room - sum(len(text) + 1 for text in texts) - len(note)
     if spare < 0:
         return names_alone(tools, room)
-    lines = [tool.line if brief is None else shortened(tool.line, brief) or _named(tool) for tool in tools]
-    full = [tool.full for tool in tools]
-    best = full[:1] if brief is not None else []
-    signed = [f"- {one.signature}{line.removeprefix(_named(one))}" for one, line in zip(tools, lines, strict=True)]
-    for longer in (lines, best, signed, full):
+    for longer in stages:
         for number, text in enumerate(longer):
             if 0 < (more := len(text) - len(texts[number])) <= spare:
                 texts[number], spare = text, spare - more
     return "\n".join([*texts, note])
+
+
+def _signed(tool: Described, line: str) -> str:
+    return f"- {tool.signature}{line.removeprefix(_named(tool))}"
+
+
+def _brief(tool: Described, before: Sequence[Described]) -> str:
+    """Return the line of a tool, cut, or how it differs from one before it, if that is shorter."""
+    text = _description(tool)
+    differences = (f"as {one.name}, but {said}" for one in before if (said := _difference(text, _description(one))))
+    shortest = min((one for one in differences if len(one) < len(text)), key=len, default="")
+    if shortest:
+        return line_of(tool.name, shortest)
+    return shortened(tool.line, BRIEF) or _named(tool)
+
+
+def _description(tool: Described) -> str:
+    return tool.line.removeprefix(_named(tool)).removeprefix(": ")
+
+
+def _difference(text: str, other: str) -> str:
+    """Return how a text differs from another, if it does in few words, one after another."""
+    mine, its = text.split(), other.split()
+    most = min(len(mine), len(its))
+    start = next((place for place in range(most) if mine[place] != its[place]), most)
+    end = next((place for place in range(most - start) if mine[-1 - place] != its[-1 - place]), most - start)
+    here, there = mine[start : len(mine) - end], its[start : len(its) - end]
+    if not (here or there) or max(len(here), len(there)) > ALIKE or start + end < ALIKE:
+        return ""
+    if not there:
+        return f'with "{" ".join(here)}"'
+    if not here:
+        return f'without "{" ".join(there)}"'
+    return f'"{" ".join(here)}" in place of "{" ".join(there)}"'
 
 
 def _named(tool: Described) -> str:

@@ -11,7 +11,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from itertools import islice
 from typing import Any
 
 from .._catalog.catalog import Catalog
@@ -49,8 +48,29 @@ class SearchDocument:
     groups: str = ""
 
 
+@frozen
+class Ranked:
+    """The names of the tools that match a query, the best first, with how they were ranked.
+
+    Attributes:
+        names: The names.
+        by: What ranked them, such as `words`: the answer of `find_tools` says so.
+        clear: Whether the first fits so much better than the others that it is most likely the one.
+    """
+
+    names: tuple[str, ...]
+    by: str = ""
+    clear: bool = False
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+
 Ranking = Callable[[str], Iterable[str]]
-"""Returns the names of the tools that match a query, the best first. It is called from several threads at once."""
+"""Returns the names of the tools that match a query, the best first: a `Ranked`, or any others.
+
+It is called from several threads at once.
+"""
 
 Ranker = Callable[[Sequence[SearchDocument]], Ranking]
 """Makes the index of some tools. Equal documents and queries must give equal rankings (SPEC FND-2)."""
@@ -70,6 +90,21 @@ class Found:
     component: Component
     wanted: tuple[str, ...] = ()
     closed: tuple[str, ...] = ()
+
+
+@frozen(eq=False)
+class Findings:
+    """The tools that fit a query best, with what ranked them.
+
+    Attributes:
+        found: The tools, the best first.
+        by: What ranked them, or `""`; see `Ranked`.
+        sure: Why the first is most likely the one, as the end of a sentence on it; `""` if it may well be another.
+    """
+
+    found: tuple[Found, ...] = ()
+    by: str = ""
+    sure: str = ""
 
 
 _FINDABLE = Memo[None, tuple[Found, ...]](most=1)
@@ -187,15 +222,17 @@ class Search:
     offered: tuple[Found, ...]
     to_wire: ToWire
 
-    def best(self, query: str, limit: int) -> list[Found]:
+    def best(self, query: str, limit: int) -> Findings:
         """Return the tools that match a query best: first those that it names, the closest first (SPEC FND-5).
 
         The ranking decides between names that are equally close, and on all the others. Where a query asks to read,
         and no tool has its very words for a name, what reads comes before what writes (SPEC FND-6).
         """
         if not self.offered:
-            return []
-        ranked = [name for name in dict.fromkeys(self._ranking(query)) if name in self._by_name]
+            return Findings()
+        answered = self._ranking(query)
+        how = answered if isinstance(answered, Ranked) else Ranked(())
+        ranked = [name for name in dict.fromkeys(answered) if name in self._by_name]
         places = {name: place for place, name in enumerate(ranked)}
         closeness, asked = closeness_to(query), asked_by(query)
         named = {
@@ -213,7 +250,9 @@ class Search:
 
         rest = [name for name in ranked if name not in named]
         rest[:REORDERED] = sorted(rest[:REORDERED], key=writing)
-        return [self._by_name[name][0] for name in islice([*sorted(named, key=order), *rest], limit)]
+        names = [*sorted(named, key=order), *rest]
+        sure = _NAMED if _is_certain([*named.values()]) else _AHEAD if how.clear and names[:1] == ranked[:1] else ""
+        return Findings(tuple(self._by_name[name][0] for name in names[:limit]), how.by, sure)
 
     @cached_property
     def _by_name(self) -> Mapping[str, tuple[Found, tuple[_Name, ...]]]:
@@ -285,10 +324,10 @@ def _texts(schema: Any, depth: int = MAX_DEPTH) -> Iterator[str]:
     yield from _texts(found.get("items"), depth - 1)
 
 
-def to_state(found: Iterable[Found], view: RequestView) -> list[Found]:
+def to_state(found: Iterable[Found], view: RequestView) -> tuple[Found, ...]:
     """Return found tools as they stand in another view of the same session, in their order."""
     now = {one.component.name: one for one in findable(view)}
-    return [now.get(one.component.name, one) for one in found]
+    return tuple(now.get(one.component.name, one) for one in found)
 
 
 def unsearched(view: RequestView) -> dict[str, str]:
@@ -325,6 +364,9 @@ _PREFIXED = "__"
 
 _PLURAL = 4
 """How long a word is at least whose last letter may be the `s` of a plural."""
+
+_NAMED = "has the name that was asked for"
+_AHEAD = "is far ahead of the others"
 
 Closeness = tuple[int, int]
 """The smaller, the closer: which of the rules holds, and how many words of the name are not in the query."""
@@ -381,6 +423,12 @@ def closeness_to(query: str) -> Callable[[_Name], Closeness | None]:
         return None
 
     return closeness
+
+
+def _is_certain(named: Sequence[Closeness]) -> bool:
+    """Return whether a query names one tool for certain, and no other as closely."""
+    closest = min(named, default=(_WORDS, 0))
+    return closest[0] < _WORDS and named.count(closest) == 1
 
 
 def writes(component: Component) -> bool:

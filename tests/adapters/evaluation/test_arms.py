@@ -60,7 +60,7 @@ async def test_a_perfect_chooser_does_every_task_among_a_hundred_tools(arm: str)
 
 async def test_openai_s_answers_are_read_as_texts_and_errors_are_known_by_what_was_done() -> None:
     async with Offers(World(CATALOG)).surface("native-openai", task("air"), 20, "everything") as surface:
-        assert (await surface.call("find_tools", {"query": "zyx"})).text.startswith("No tool matches 'zyx'.")
+        assert (await surface.call("find_tools", {"query": "zyx"})).text.startswith("No tool matches 'zyx' by words.")
         assert (await surface.call("open_group", {"group": "none"})).is_error
         assert not (await surface.call("open_group", {"group": "weather"})).is_error
         assert (await surface.call("weather__air_quality", {})).is_error

@@ -8,6 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from os import utime
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -66,20 +67,20 @@ def test_a_word_in_a_name_counts_more_than_one_in_a_text() -> None:
         SearchDocument("a", description="branch branch of something"),
         SearchDocument("branch", description="of something else"),
     ]
-    assert bm25(documents)("branch") == ["branch", "a"]
+    assert [*bm25(documents)("branch")] == ["branch", "a"]
 
 
 def test_common_words_come_after_others_and_alone_only_where_there_are_no_others() -> None:
     documents = [SearchDocument("this", description="what to do with it"), SearchDocument("boat", description="rows")]
-    assert bm25(documents)("what do I do with a boat") == ["boat", "this"]
-    assert bm25(documents)("what do I do with a ship") == []
-    assert bm25(documents)("what do I do with this") == ["this"]
+    assert [*bm25(documents)("what do I do with a boat")] == ["boat", "this"]
+    assert [*bm25(documents)("what do I do with a ship")] == []
+    assert [*bm25(documents)("what do I do with this")] == ["this"]
 
 
 def test_tools_without_any_of_the_words_are_no_match() -> None:
     assert names("quantum") == []
     assert names("er") == [], "words are not split at letters with accents"
-    assert bm25([])("anything") == []
+    assert [*bm25([])("anything")] == []
 
 
 @pytest.mark.parametrize(
@@ -97,7 +98,7 @@ def test_any_text_can_be_indexed_and_asked_for(query: str, texts: list[str]) -> 
     ranked = list(bm25(documents)(query))
     assert len(set(ranked)) == len(ranked)
     assert set(ranked) <= {document.name for document in documents}
-    assert ranked == bm25(documents)(query)
+    assert ranked == [*bm25(documents)(query)]
 
 
 def test_a_huge_query_is_cut_to_its_first_words() -> None:
@@ -107,15 +108,15 @@ def test_a_huge_query_is_cut_to_its_first_words() -> None:
 
 def test_equal_tools_come_in_order_of_name() -> None:
     documents = [SearchDocument(name, description="same") for name in ("b", "c", "a")]
-    assert bm25(documents)("same") == ["a", "b", "c"]
-    assert fused(bm25, bm25)(documents)("same") == ["a", "b", "c"]
+    assert [*bm25(documents)("same")] == ["a", "b", "c"]
+    assert [*fused(bm25, bm25)(documents)("same")] == ["a", "b", "c"]
 
 
 def test_one_index_answers_many_threads() -> None:
     ranked = bm25(DOCUMENTS)
     queries = ["read file", "send", "version control", "disk"] * 50
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(ranked, queries)) == [names(query) for query in queries]
+        assert [[*one] for one in pool.map(ranked, queries)] == [names(query) for query in queries]
 
 
 def test_an_index_that_nobody_uses_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -143,8 +144,8 @@ def fixed(*order: str) -> Any:
 
 
 def test_fusion_puts_first_what_more_rankings_put_high() -> None:
-    assert fused(fixed("a", "b", "c"), fixed("b", "c"), fixed("b", "a"))([])("any") == ["b", "a", "c"]
-    assert fused(fixed("a"), fixed())([])("any") == ["a"]
+    assert [*fused(fixed("a", "b", "c"), fixed("b", "c"), fixed("b", "a"))([])("any")] == ["b", "a", "c"]
+    assert [*fused(fixed("a"), fixed())([])("any")] == ["a"]
 
 
 def topics(texts: Sequence[str]) -> Iterator[list[float]]:
@@ -157,7 +158,7 @@ def test_embeddings_find_what_has_no_word_in_common() -> None:
     assert names("letter") == []
     assert next(iter(embeddings(topics)(DOCUMENTS)("letter"))) == "mail.send"
     assert next(iter(fused(bm25, embeddings(topics))(DOCUMENTS)("letter"))) == "mail.send"
-    assert embeddings(topics)(DOCUMENTS)("  ") == []
+    assert [*embeddings(topics)(DOCUMENTS)("  ")] == []
 
 
 def test_a_text_is_encoded_once_for_all_indexes() -> None:
@@ -201,6 +202,21 @@ def test_a_model_by_name_is_fetched_and_one_that_lacks_a_file_is_refused(
     assert fetched == ["some/model"], "a folder is used unchanged"
 
 
+@pytest.mark.spec("FND-6")
+def test_a_ranking_says_what_it_goes_by_and_whether_the_first_is_clearly_the_best() -> None:
+    def by(ranker: Any, query: str) -> tuple[str, bool]:
+        answer = ranker(DOCUMENTS)(query)
+        return answer.by, answer.clear
+
+    assert by(bm25, "send e-mail messages") == ("words", True)
+    assert by(bm25, "disk") == ("words", False), "two tools fit as well"
+    assert by(bm25, "send a submarine") == ("words", False), "it lacks a word"
+    assert by(bm25, "submarine") == ("words", False)
+    assert by(embeddings(topics), "letter") == ("meaning", False)
+    assert by(fused(bm25, embeddings(topics)), "letter") == ("words and meaning", False)
+    assert by(fused(bm25, fixed("a")), "disk") == ("", False), "one of them doesn't say"
+
+
 async def test_a_tool_set_searches_with_it() -> None:
     tools = ToolSet("t", control="open_group", search=bm25)
     tools.register_group("box", "Boxes")
@@ -224,11 +240,11 @@ def test_words_alone_rank_until_an_index_is_made() -> None:
         return lambda query: ["by meaning"]
 
     ranked = in_background(slow, until=bm25)(DOCUMENTS)
-    assert ranked("version") == ["git.HTTPClone"]
+    assert [*ranked("version")] == ["git.HTTPClone"]
     go_on.set()
     finished("toolfold-index")
     assert made.is_set()
-    assert ranked("version") == ["by meaning"]
+    assert [*ranked("version")] == ["by meaning"]
 
 
 def test_an_index_that_fails_is_logged_and_leaves_words_alone(caplog: pytest.LogCaptureFixture) -> None:
@@ -237,7 +253,7 @@ def test_an_index_that_fails_is_logged_and_leaves_words_alone(caplog: pytest.Log
 
     ranked = in_background(broken, until=bm25)(DOCUMENTS)
     finished("toolfold-index")
-    assert ranked("version") == ["git.HTTPClone"]
+    assert [*ranked("version")] == ["git.HTTPClone"]
     assert "they are searched without it" in caplog.text
 
 
@@ -293,7 +309,15 @@ def test_meaning_decides_where_words_are_unsure_and_vectors_are_stored_for_the_n
         assert [*ranked(" ")] == [*ranked("zeppelin")] == [], "neither a word nor a meaning"
         assert sum(text.startswith(e5.PASSAGE) for text in encoded) == len(DOCUMENTS), number
         assert encoded[-1] == "query: zeppelin"
-    for file in (tmp_path / "vectors").iterdir():
+    monkeypatch.setattr(search, "MAX_VECTORS", 3)
+    stored = sorted((tmp_path / "vectors").iterdir())
+    for file in stored:
         file.write_bytes(b"cut")
+        utime(file, (0, 0))
+    by_meaning(tmp_path / "vectors")(DOCUMENTS[:1])
+    finished("toolfold-index")
+    left = [*(tmp_path / "vectors").iterdir()]
+    assert len(left) == 3
+    assert max(file.stat().st_mtime for file in left) > 0, "those that were not used for longest are removed"
     assert {*by_meaning(tmp_path / "vectors")(DOCUMENTS)("version")} >= {"git.HTTPClone"}
     finished("toolfold-index")
