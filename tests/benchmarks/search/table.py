@@ -1,10 +1,11 @@
 """Everything about search in one table: what is found first and among five, and what an answer costs.
 
-    python -m tests.benchmarks.search.table [FOLDER] --fastmcp PYTHON --tuning
+    python -m tests.benchmarks.search.table [FOLDER] --fastmcp PYTHON --pydantic-ai PYTHON --tuning
 
 Beside the queries of `recall` it asks "get a …" for each tool that is called so, and counts how often what is first
 writes; and for each tool its own name with the first sentence of its description. Of queries that no tool fits, the
 part that finds nothing is shown. Tokens are those of the median answer, and time is that of the processor, for a query.
+There are rows by meaning where a model is installed.
 """
 
 from __future__ import annotations
@@ -13,15 +14,18 @@ import argparse
 import re
 import statistics
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from time import process_time
 
 import anyio
+import anyio.to_thread
 
 from toolfold import Ranker, ToolSet
 from toolfold._view.search import writes
-from toolfold_adapters.search import bm25
+from toolfold_adapters.search import bm25, by_meaning
+from toolfold_adapters.search.rankers import has_model
 from toolfold_adapters.tokens import approximate_tokens
 
 from .recall import Searcher, foreign_searcher, plain_fts5, recall, tool_set
@@ -66,6 +70,9 @@ async def asked(tools: ToolSet, queries: Sequence[str]) -> tuple[list[list[str]]
     tokens: list[int] = []
     async with tools.open_session() as session:
         await session.call("find_tools", {"query": queries[0]})  # makes the index
+        for thread in threading.enumerate():
+            if thread.name == "toolfold-index":
+                await anyio.to_thread.run_sync(thread.join)
         start = process_time()
         for query in queries:
             result = await session.call("find_tools", {"query": query})
@@ -104,15 +111,22 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", help="has the public task sets, see task_sets.py")
     parser.add_argument("--fastmcp", metavar="PYTHON", help="the interpreter of an environment with FastMCP")
+    parser.add_argument("--pydantic-ai", metavar="PYTHON", default=sys.executable, help="the same with pydantic-ai")
     parser.add_argument("--alone", action="store_true", help="leave the others out")
+    parser.add_argument("--vectors", type=Path, help="where the vectors of tools are stored, to start faster again")
+    parser.add_argument("--kinds", default="", help="ask only the sets that have this in their names")
     parser.add_argument("--tuning", action="store_true", help="ask the queries that are there to tune by")
     options = parser.parse_args()
     others: dict[str, Searcher] = {}
     if not options.alone:
-        others = {"plain FTS5": plain_fts5, "pydantic-ai": foreign_searcher(sys.executable, "with_pydantic_ai.py")}
+        others = {"plain FTS5": plain_fts5, "pydantic-ai": foreign_searcher(options.pydantic_ai, "with_pydantic_ai.py")}
         if options.fastmcp:
             others["FastMCP, BM25"] = foreign_searcher(options.fastmcp, "with_fastmcp.py")
-    for line in lines(sets_of(options.folder, held=not options.tuning), {"toolfold, BM25": bm25}, others):
+    rankers: dict[str, Ranker] = {"toolfold, BM25": bm25}
+    if has_model():
+        rankers["toolfold, by meaning"] = by_meaning(options.vectors)
+    sets = [one for one in sets_of(options.folder, held=not options.tuning) if options.kinds in one.name]
+    for line in lines(sets, rankers, others):
         print(line, flush=True)
 
 
