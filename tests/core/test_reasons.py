@@ -256,3 +256,15 @@ async def test_a_refusal_is_logged_and_counted_by_the_reason_that_is_explained(
             assert usage.refused[why.why] == 1
             assert why.text in caplog.messages[-1]
             assert caplog.messages[-1].startswith(f"session {session.id}: {name} can't be called: ")
+
+
+@pytest.mark.spec("EXP-1")
+def test_what_opening_an_inner_group_closes_is_not_said_of_the_outer_one() -> None:
+    tools = ToolSet("shop", control="open_group")
+    for path in ("stock", "stock.count", "orders"):
+        tools.register_group(path, path)
+    tools.register_exclusion("stock.count", "orders")
+    tools.register("add", lambda: 1, group="stock.count")
+    snapshot = Snapshot.of(tools.catalog).after(TransitionRequest(activate=["orders"]))
+    text = explain(snapshot, "stock.count.add").text
+    assert text.endswith('call open_group {"group": "stock"} first, and stock.count then closes orders.')

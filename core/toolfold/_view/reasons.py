@@ -209,7 +209,8 @@ def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
         displaced |= forest.displaces[one] & active
     excluding, how = forest.named(displaced), opener(first, view)
     if how and excluding:
-        how += f", which closes {', '.join(excluding)}"
+        now = forest.displaces[catalog.index[first]] & active == displaced
+        how += f", {'which' if now else f'and {paths[0]} then'} closes {', '.join(excluding)}"
     reason = evolve(reason, group=first, excluding=excluding, how=how)
     about = f"It needs the group {paths[0]}, which is closed"
     if excluding:

@@ -30,6 +30,7 @@ from toolfold.spi import HANDLE, Caller, Passed, array, frozen, quoted, table
 
 from ...clock import elapsed
 from ...hosts import Host
+from ...tokens import plural
 from .proxy import offered
 from .render import dumped, passed
 
@@ -368,9 +369,8 @@ def _note(reference: str, text: str, end: int, *, has_structured: bool) -> str:
     more += ", line=N" if lines > 1 else ""
     more += ", path=a.0.b" if has_structured or text.lstrip()[:1] in ("{", "[") else ""
     what = f"the first {end:,} of {len(text):,} characters" if end < len(text) else "without its structured content"
-    return (
-        f'[This result is {what}, {lines:,} lines. {READ_RESULT} with result="{reference}" and one of {more} reads on.]'
-    )
+    how = f'{READ_RESULT} with result="{reference}" and one of {more} reads on'
+    return f"[This result is {what}, {plural(lines, 'line')}. {how}.]"
 
 
 def _line_starts(text: str) -> list[int]:
@@ -391,7 +391,7 @@ def _passages(text: str, words: str, room: int) -> str:
     for first, last, place in sorted(spans, key=lambda span: (-found[span[2]], span[2])):
         if any(begin <= place < end for begin, end in covered):
             continue
-        passage = f"[offset={first}, line {bisect_right(starts, place):,}]\n{text[first:last]}\n"
+        passage = f"[offset={first}, line {bisect_right(starts, first):,}]\n{text[first:last]}\n"
         if (size := _size(passage)) > left:
             break
         left -= size
