@@ -57,7 +57,7 @@ def test_claude_code_finds_nothing_wrong_with_the_marketplace_and_connects_to_wh
     said("plugin", "validate", "deploy/plugins/claude-code")
     said("plugin", "marketplace", "add", "./")
     said("plugin", "install", "toolfold@toolfold", "--config", f"configuration={configuration}")
-    assert f"toolfold serve {configuration} - ✔ Connected" in said("mcp", "list")
+    assert f"toolfold connect {configuration} - ✔ Connected" in said("mcp", "list")
 
 
 @of("Codex")
@@ -65,4 +65,4 @@ def test_codex_installs_the_plugin_of_the_marketplace_and_lists_its_server(said:
     said("plugin", "marketplace", "add", ".")
     said("plugin", "add", "toolfold@toolfold")
     assert "installed, enabled" in said("plugin", "list")
-    assert " toolfold serve ~/toolfold.json " in said("mcp", "list")
+    assert " toolfold connect ~/toolfold.json " in said("mcp", "list")

@@ -23,7 +23,7 @@ MIDDLE = f"{LONG_LINES // 2:05}"
 
 def _reference(request: Request) -> str:
     """Return the reference in the last result, as a host passes it on; any text if there is none."""
-    found = re.search(r'result=\\*"(r\w+)', request.results[-1]) if request.results else None
+    found = re.search(r'result=\\*"([\w-]+)', request.results[-1]) if request.results else None
     return found[1] if found else "none"
 
 
