@@ -6,6 +6,7 @@ import gc
 import os
 import signal
 import sys
+import tempfile
 from collections.abc import Generator
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,9 @@ if sys.platform != "win32":  # where an event loop connects two sockets of its o
 
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs of a shell
     signal.signal(signal.SIGINT, signal.default_int_handler)  # else the processes under test would ignore it
+
+# Tests see no runtime of whoever runs them, and leave none in its place.
+os.environ["TOOLFOLD_RUNTIME"] = str(Path(tempfile.gettempdir()) / f"toolfold-tests-{os.getpid()}")
 
 # A busy machine must fail no test, so there are no deadlines. To measure coverage, few examples do.
 settings.register_profile("few", deadline=None, max_examples=5)

@@ -6,8 +6,9 @@ import json
 import os
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import pytest
 
@@ -25,14 +26,19 @@ def of(name: str) -> pytest.MarkDecorator:
 
 
 @pytest.fixture
-def said(host: Host, uv: str, tmp_path: Path) -> Saying:
-    """Run the host with a home of its own and return what it prints; `uvx` finds the wheel, which no index has yet."""
+def said(host: Host, uv: str, tmp_path: Path) -> Iterator[Saying]:
+    """Run the host with a home of its own and return what it prints; `uvx` finds the wheel, which no index has yet.
+
+    The runtime that its plugin starts ends with it.
+    """
     folder, home = tmp_path / "wheel", tmp_path / "home"
     home.mkdir()
     build = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT)]
     subprocess.run(build, check=True, capture_output=True, timeout=PATIENCE)
     path = os.pathsep.join((str(Path(uv).parent), os.environ["PATH"]))
-    environment = {**os.environ, "HOME": str(home), "PATH": path, "UV_FIND_LINKS": str(folder)}
+    runtime = TemporaryDirectory(prefix="r-", ignore_cleanup_errors=True)
+    own = {"HOME": str(home), "PATH": path, "UV_FIND_LINKS": str(folder), "TOOLFOLD_RUNTIME": runtime.name}
+    environment = {**os.environ, **own}
     program = command(host)
     assert program is not None
 
@@ -43,7 +49,10 @@ def said(host: Host, uv: str, tmp_path: Path) -> Saying:
         assert done.returncode == 0, done.stdout + done.stderr
         return done.stdout
 
-    return saying
+    with runtime:
+        yield saying
+        down = [sys.executable, "-m", "toolfold_cli", "down"]
+        subprocess.run(down, env=environment, check=True, capture_output=True, timeout=PATIENCE)
 
 
 @of("Claude Code")
