@@ -58,7 +58,7 @@ class Blocking:
 @pytest.mark.parametrize("anyio_backend", ["asyncio", "trio"])
 async def test_a_hook_that_blocks_is_abandoned_after_its_timeout_and_finishes_in_its_thread(anyio_backend: str) -> None:
     hooks = Blocking("+b")
-    tools = hooks.tools("a", "b", hook_timeout=0.05)
+    tools = hooks.tools("a", "b", hook_timeout=0.5)
     async with tools.open_session() as session:
         with anyio.fail_after(WAIT):
             with pytest.raises(HookFailed) as raised:
