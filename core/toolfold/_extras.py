@@ -18,6 +18,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
     {
         "agents": "openai-agents",
         "click": "cli",
+        "cryptography": "mcp",
         "dotenv": "cli",
         "fastmcp": "fastmcp",
         "h11": "mcp",
