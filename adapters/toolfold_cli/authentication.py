@@ -50,7 +50,7 @@ class _OAuth(BaseModel):
             verifier: Any = SignedTokens(jwt.PyJWKClient(str(self.jwks), timeout=10), issuer, resource)
         else:
             client = (self.client_id, self.client_secret) if self.client_id and self.client_secret else None
-            verifier = IntrospectedTokens(str(self.introspection), resource, client)
+            verifier = IntrospectedTokens(str(self.introspection), resource, client, issuer)
         return Authentication.by_oauth(
             verifier, issuer=issuer, resource=resource, scopes=self.scopes, operators=operators
         )

@@ -6,7 +6,7 @@ handlers.py  each request to its delivery               subscriptions.py  notifi
 address/     how a request names its session            answer/      how requests are answered
 extensions/  extensions for groups and skills           http/        the application, its guards, its operation
 existing/    groups for a server that exists already    client.py    a client that follows the groups it opens
-sdk.py       what is used of the SDK's private parts
+sdk.py       what is used of the SDK's private parts    principal.py  who asks, as one value
 """
 
 from importlib import import_module

@@ -176,7 +176,7 @@ class RequestHandlers:
         Raises if lists are per caller and the caller is not authenticated.
         """
         modern = request.modern
-        if modern and self._by_principal and not request.principal:
+        if modern and self._by_principal and not request.principal.authenticated:
             raise unauthenticated()
         extension = self.extension(request)
         if extension == GROUPS_EXTENSION or (

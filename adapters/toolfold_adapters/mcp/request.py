@@ -11,7 +11,6 @@ Groups are selected by `?groups=a,b` and a profile by `?profile=x`, or by the he
 from __future__ import annotations
 
 import ipaddress
-import json
 import logging
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
@@ -20,8 +19,6 @@ from typing import TYPE_CHECKING, Any
 
 import mcp_types as types
 from attrs import field
-from mcp.server.auth.middleware.auth_context import get_access_token
-from mcp.server.auth.provider import principal_components
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 
 from toolfold import (
@@ -46,6 +43,7 @@ from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, frozen, quot
 
 from ..hosts import Host, host_called
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
+from .principal import Principal, principal_of
 
 if TYPE_CHECKING:
     from opentelemetry.metrics import Counter
@@ -116,12 +114,6 @@ def declared(ctx: Any, *, modern: bool) -> str | None:
     return next((one for one in (GROUPS_EXTENSION, TOOLBOX_EXTENSION) if one in given), None)
 
 
-def principal_of(ctx: Any) -> str:
-    """Return what identifies the caller of a request, or `""` where callers are not authenticated."""
-    token = get_access_token()
-    return "" if token is None else json.dumps(principal_components(token))
-
-
 def client_of(ctx: Any) -> str:
     """Return the beginning of what the client of a request calls itself, or `""`."""
     params = ctx.session.client_params
@@ -137,8 +129,8 @@ def caller_of(ctx: Any) -> Caller:
 def caller_at(host: str | None) -> Caller:
     """Return the caller of the current HTTP request, which comes from `host`."""
     principal = principal_of(None)
-    if principal:
-        return f"principal {principal}"
+    if principal.authenticated:
+        return f"principal {principal.key}"
     return None if host is None else address(host)
 
 
@@ -149,7 +141,7 @@ class Request:
     Attributes:
         ctx: Its context.
         modern: Whether it is of the era without sessions.
-        principal: What identifies its caller, or `""`.
+        principal: Who asks.
         caller: By what its caller is counted.
         host: The host that its client is of, or one that is not known.
         extension: The extension for groups that its client declares, if it does.
@@ -157,7 +149,7 @@ class Request:
 
     ctx: Any
     modern: bool
-    principal: str
+    principal: Principal
     caller: Caller
     host: Host
     extension: str | None

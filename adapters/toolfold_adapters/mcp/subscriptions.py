@@ -35,7 +35,7 @@ from toolfold.spi import MAX_URI, Caller, Full, background
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
 from ..tally import Tally
 from .address.legacy import MAX_WAITING, notification, queue
-from .request import principal_of
+from .principal import principal_of
 
 EVENTS: dict[str, Any] = {
     "tool": ToolsListChanged,
@@ -120,7 +120,7 @@ class Subscriptions:
 
         What is announced is for it if it concerns its profile (SPEC ISO-2).
         """
-        caller = principal_of(ctx) if self._by_caller else ""
+        caller = principal_of(ctx).key if self._by_caller else ""
         if self.before_listening is not None:
             await self.before_listening(ctx)  # in a store, the session may be known to other processes only
         bus = self._buses.setdefault(caller, InMemorySubscriptionBus())

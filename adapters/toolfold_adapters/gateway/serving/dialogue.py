@@ -24,6 +24,7 @@ from mcp_types import INVALID_REQUEST
 from toolfold import InputRequired, ToolError
 from toolfold.spi import table
 
+from ...mcp.principal import Principal
 from .downstream import ANSWER_SECONDS, RequestInProgress
 
 ROUNDS = 10
@@ -46,11 +47,11 @@ class Dialogue:
 
     Attributes:
         call: The client's present request.
-        principal: Whose it is.
+        principal: Whose it is: nobody else's request continues it.
     """
 
     call: RequestInProgress
-    principal: str
+    principal: Principal
     _open: dict[str, _Question] = field(factory=dict[str, _Question])
     _asked: tuple[str, ...] = ()
     _news: anyio.Event = field(factory=anyio.Event)
@@ -132,7 +133,10 @@ class Dialogues:
         self._waiting: dict[str, _Waiting] = {}
 
     async def go_on(
-        self, call: RequestInProgress, principal: str, perform: Callable[[RequestInProgress], Awaitable[dict[str, Any]]]
+        self,
+        call: RequestInProgress,
+        principal: Principal,
+        perform: Callable[[RequestInProgress], Awaitable[dict[str, Any]]],
     ) -> dict[str, Any] | InputRequired:
         """Begin a call, or continue the one whose token the request has; return its result or what it asks for.
 

@@ -31,11 +31,12 @@ from mcp_types import (
 )
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from toolfold import Context, events
+from toolfold import Context, ToolError, events
 from toolfold.spi import MAX_URI, Caller, Full, array, table
 
 from ...mcp.options import DEFAULTS
-from ...mcp.request import caller_of, is_modern, own_client, principal_of, record_refusal
+from ...mcp.principal import Principal, local_user, principal_of
+from ...mcp.request import caller_of, is_modern, own_client, record_refusal
 from ...mcp.subscriptions import Room
 from ...tally import Tally
 
@@ -138,7 +139,8 @@ class DownstreamClient:
     Attributes:
         id: What it is known by here.
         held: Counts a request in progress of a caller while it lasts, or raises `Full`.
-        caller: Who is behind it, where that is known (SPEC SAF-4).
+        principal: Who is behind it: one and the same as long as it lasts (SPEC GWY-19).
+        caller: By what that one is counted, where it is known (SPEC SAF-4).
         capabilities: What it can do, as declared to its upstreams.
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
@@ -150,6 +152,7 @@ class DownstreamClient:
 
     id: str
     held: Callable[[Caller], AbstractContextManager[None]]
+    principal: Principal = field(factory=local_user)
     caller: Caller = None
     capabilities: Mapping[str, Any] = field(factory=dict[str, Any])
     level: str | None = None
@@ -165,9 +168,11 @@ class DownstreamClient:
         return self._turns.setdefault(uri, anyio.Lock())
 
     def note(self, ctx: ServerContext | None) -> None:
-        """Learn from a request what the client can do and where it is reached."""
+        """Learn from a request what the client can do and where it is reached; raises `ToolError` for another's."""
         if ctx is None:
             return
+        if principal_of(ctx) != self.principal:
+            raise ToolError("This session is another caller's, so nothing was done.")
         self.caller = self.caller or caller_of(ctx)
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
@@ -286,7 +291,8 @@ class Clients:
         key = self._key(session, ctx)
         client = self._clients.get(key)
         if client is None:
-            client = DownstreamClient(key, lambda caller: self.calls.held(caller), among=self)
+            principal = local_user() if ctx is None else principal_of(ctx)
+            client = DownstreamClient(key, lambda caller: self.calls.held(caller), principal, among=self)
             if key in self._sessions or key.startswith(_STANDING):
                 self._clients[key] = client
         client.note(ctx)
@@ -328,8 +334,8 @@ class Clients:
             return session
         if ctx.request is None:
             return f"{_STANDING}{own_client.get() or 'process'}"
-        if session not in self._sessions and (principal := principal_of(ctx)):
-            return f"{_STANDING}{principal}"
+        if session not in self._sessions and (principal := principal_of(ctx)).authenticated:
+            return f"{_STANDING}{principal.key}"
         return session
 
 

@@ -19,7 +19,6 @@ from toolfold import Context, InputRequired, ProtocolError, ToolError
 from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quoted, table
 
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
-from ...mcp.request import principal_of
 from ..beside import beside
 from ..stored import Item
 from ..upstream.life import ConnectionLost
@@ -130,7 +129,7 @@ class Forwarding:
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
         if call.modern and client.capabilities and not asked.upstream.modern:
-            return await self.dialogues.go_on(call, principal_of(call.ctx), perform)
+            return await self.dialogues.go_on(call, client.principal, perform)
         return await perform(call)
 
 

@@ -122,17 +122,17 @@ class HandleStates:
             owner = await shared_session(self._shared, selection, caller)
         among, new, name = None, None, ""
         if self._short or snapshot.catalog.has_hooks:  # otherwise only those whose handle would be too long are stored
-            among, (new, name) = self._stored, _new(request.principal)
+            among, (new, name) = self._stored, _new(request.principal.key)
         async with self._tools.request_session(
             snapshot, selection.profile, owner, caller, among=among, name=name
         ) as session:
-            yield session, ByHandle(handle, partial(self._issued, session, new, request.principal), discarded)
+            yield session, ByHandle(handle, partial(self._issued, session, new, request.principal.key), discarded)
 
     def _signed_state(self, request: Request, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""
         if selection.catalog.has_hooks:
             raise HandleInvalid(f"The handle is not one of this server, or was made before its groups changed. {AGAIN}")
-        return self._signed.read(handle, selection.catalog, request.principal)
+        return self._signed.read(handle, selection.catalog, request.principal.key)
 
     async def _session(self, request: Request, selection: Selection, handle: str, *, reading: bool = False) -> Session:
         """Return the session of a stored handle; if what it inherits has been closed, end it."""
@@ -140,7 +140,7 @@ class HandleStates:
             start = selection.start.active
             return await self._shared.get_or_create(handle, selection.profile, start, request.caller)
         session, why = None, "The handle is not one of this server for this caller, or has expired."
-        name = _name(handle, request.principal)
+        name = _name(handle, request.principal.key)
         try:
             session = await self._stored.get(name, reading=reading)
         except StoreUnavailable:

@@ -35,7 +35,8 @@ from toolfold.spi import table
 
 from ...names import GROUPS_CHANGED, LISTS
 from ...tally import Tally
-from ..request import Request, Selections, caller_of, declares_groups, is_list, own_client, principal_of
+from ..principal import principal_of
+from ..request import Request, Selections, caller_of, declares_groups, is_list, own_client
 from ..sdk import can_notify_in_responses, connection_of, has_standing_stream
 from .reference import ByList, ListedSessions
 
@@ -353,4 +354,4 @@ class LegacySessions(ListedSessions):
 
 
 def _name(session_id: str | None) -> str:
-    return f"{session_id} {principal_of(None)}"
+    return f"{session_id} {principal_of(None).key}"

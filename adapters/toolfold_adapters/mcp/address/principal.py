@@ -14,7 +14,8 @@ from mcp.shared.exceptions import MCPError
 
 from toolfold import Session, StoredSessions, StoreError
 
-from ..request import Request, Selections, caller_of, is_list, principal_of
+from ..principal import principal_of
+from ..request import Request, Selections, caller_of, is_list
 from ..subscriptions import Subscriptions
 from .reference import ByList, ListedSessions
 
@@ -54,7 +55,7 @@ class PrincipalSessions(ListedSessions):
 
     async def follow(self, ctx: Any) -> Session:
         """Return the session of the caller of a request, whose changes its subscribers are notified of."""
-        caller = principal_of(ctx)
+        caller = principal_of(ctx).key
         if not caller:
             raise unauthenticated()
         default = self._selections.default

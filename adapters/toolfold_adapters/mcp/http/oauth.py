@@ -13,6 +13,8 @@ from attrs import field, frozen
 from mcp.server.auth.provider import AccessToken, TokenVerifier
 from pydantic import BaseModel, ConfigDict, FiniteFloat, ValidationError
 
+from toolfold.spi import quoted
+
 ALGORITHMS = ("RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "ES512", "EdDSA")
 """The signatures that are accepted: those with a public key, which is all that the server needs to know."""
 
@@ -29,6 +31,7 @@ class Claims(BaseModel):
     model_config = ConfigDict(extra="allow")
 
     active: bool = False
+    iss: str | None = None
     sub: str | None = None
     client_id: str | None = None
     azp: str | None = None
@@ -95,11 +98,13 @@ class IntrospectedTokens(TokenVerifier):
         endpoint: The URL to ask at.
         resource: Which server a token must have been issued for.
         client: The client id and secret of this server, if it needs them to ask.
+        issuer: Whose tokens they are, if they are one issuer's: one of another's is not accepted.
     """
 
     endpoint: str
     resource: str
     client: tuple[str, str] | None = field(default=None, repr=False)
+    issuer: str | None = None
 
     async def verify_token(self, token: str) -> AccessToken | None:
         """Return what the authorization server says of a token's caller, or `None` if it is not accepted."""
@@ -113,7 +118,20 @@ class IntrospectedTokens(TokenVerifier):
                 "%s can't be asked about a token, so that it is not accepted: %s", self.endpoint, _reason(error)
             )
             return None
-        return claims.access(token, self.resource) if claims.active else None
+        if not claims.active:
+            return None
+        if problem := self._problem(claims):
+            log.info("refused a token: %s", problem)
+            return None
+        return claims.model_copy(update={"iss": self.issuer or claims.iss}).access(token, self.resource)
+
+    def _problem(self, claims: Claims) -> str:
+        """Return why a token that is active is not accepted all the same, or nothing."""
+        if not (claims.sub or claims.client_id or claims.azp):
+            return "it says of nobody who that is"
+        if self.issuer and claims.iss is not None and claims.iss.rstrip("/") != self.issuer.rstrip("/"):
+            return f"its issuer is {quoted(claims.iss)}"
+        return ""
 
 
 def _reason(error: Exception) -> str:

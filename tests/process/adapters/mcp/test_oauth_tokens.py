@@ -22,6 +22,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import modern_body, modern_headers
 from toolfold_adapters.mcp import Authentication, http_app
 from toolfold_adapters.mcp.http.oauth import IntrospectedTokens, SignedTokens
+from toolfold_adapters.mcp.principal import Principal
 
 pytestmark = pytest.mark.spec("DEL-6", "GWY-8")
 
@@ -115,14 +116,21 @@ async def test_a_signed_token_is_accepted_if_it_is_for_this_server_and_has_the_s
 async def test_a_token_is_accepted_if_the_authorization_server_says_that_it_is_for_this_server(
     authority: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    async with server_with(IntrospectedTokens(authority, RESOURCE, ("id", "secret"))) as http:
+    verifier = IntrospectedTokens(authority, RESOURCE, ("id", "secret"), ISSUER)
+    async with server_with(verifier) as http:
         assert await status(http, "opaque") == 200
         assert await status(http, "unknown") == 401
         monkeypatch.setattr(Authority, "claims", {**CLAIMS, "aud": "https://other.example"})
         assert await status(http, "opaque") == 401
-        for claim in ({"aud": 1}, {"exp": math.nan}, {"exp": math.inf}):
+        nobody = {"sub": None, "client_id": None}
+        for claim in ({"aud": 1}, {"exp": math.nan}, {"exp": math.inf}, {"iss": "https://evil.example"}, nobody):
             monkeypatch.setattr(Authority, "claims", {**CLAIMS, **claim})
             assert await status(http, "opaque") == 401
+    monkeypatch.setattr(Authority, "claims", {**CLAIMS, "iss": None, "role": "admin"})
+    accepted = await verifier.verify_token("opaque")
+    assert accepted is not None
+    assert Principal.of(accepted) == Principal("alice", ISSUER, "alice")
+    assert Principal.of(accepted).claims["role"] == "admin"
 
 
 async def test_no_token_is_accepted_while_the_keys_are_no_keys(authority: str, monkeypatch: pytest.MonkeyPatch) -> None:
