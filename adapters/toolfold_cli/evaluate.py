@@ -35,6 +35,9 @@ if TYPE_CHECKING:
     from toolfold_adapters.evaluation import AnswerOptions, Plan, Player, Record, Task, World
 
 SIZES = (20, 100, 500, 1_000)
+OWN_OPTIONS = ("players", "models", "host", "replay", "arms", "sizes", "seed", "sample", "price")
+ASKED = ("base_url", "max_tokens", "temperature", "context", "timeout")
+"""The options that say how models are asked."""
 _NAMES = partial(click.option, metavar="NAMES", multiple=True, callback=parse_names)
 
 
@@ -47,6 +50,15 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     return read, written
 
 
+def _asked(ctx: click.Context, given: Mapping[str, Any], models: Sequence[str]) -> Mapping[str, Any]:
+    """Return the options of models that have a value; they are for models alone."""
+    source = click.core.ParameterSource.DEFAULT
+    chosen = {name: value for name, value in given.items() if ctx.get_parameter_source(name) is not source}
+    if chosen and not models:
+        raise click.UsageError(f"--{next(iter(chosen)).replace('_', '-')} is for models: give a --model.", ctx)
+    return {name: value for name, value in given.items() if value is not None}
+
+
 @target_command(
     "evaluate",
     "toolfold evaluate                                           the built-in tasks, by a perfect chooser",
@@ -54,6 +66,7 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     "toolfold evaluate shop:tools --suggest > tasks.toml",
     "toolfold evaluate shop:tools --tasks tasks.toml",
     "toolfold evaluate shop:tools --tasks tasks.toml --model anthropic:claude-sonnet-4-5 -o runs.jsonl",
+    "toolfold evaluate --model qwen3:4b --base-url http://127.0.0.1:11434/v1 --context 8192 --sample 10",
     "toolfold evaluate shop:tools --tasks tasks.toml --replay runs.jsonl --require 95",
 )
 @click.option("--tasks", "file", type=FILE, metavar="FILE", help="A .toml file of tasks for the tools of TARGET.")
@@ -67,6 +80,18 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
 @click.option("--suggest", is_flag=True, help="Print tasks made of the examples in the tools' schemas, and exit.")
 @_NAMES("--player", "players", help="Scripted players, all, or hosts; perfect unless given.")
 @click.option("--model", "models", metavar="NAME", multiple=True, help="A model as pydantic-ai names it, by its key.")
+@click.option("--base-url", metavar="URL", help="Where the models are: an API with OpenAI's chat completions.")
+@click.option("--max-tokens", type=Integer(1), metavar="N", help="How much a model may write in one request.")
+@click.option("--temperature", type=Number(min=0), metavar="T", help="The temperature of models.")
+@click.option("--context", type=Integer(1), metavar="N", help="How many tokens a model can read; no more are sent.")
+@click.option(
+    "--timeout",
+    type=Number(min=0, min_open=True),
+    metavar="SECONDS",
+    default=600,
+    show_default=True,
+    help="How long a model may take for one task.",
+)
 @click.option("--host", metavar="NAME", help="The host whose view the models have; they read everything otherwise.")
 @click.option("--replay", type=FILE, metavar="FILE", help="Make the calls again that a file of records has.")
 @_NAMES("--arm", "arms", help="Ways to offer the tools: all unless given.")
@@ -77,6 +102,7 @@ def _price(ctx: click.Context, parameter: click.Parameter, value: str | None) ->
     help="How servers answer the opening of a group, as for serve.",
 )
 @click.option("--answer-tokens", type=Integer(1), metavar="N", help="How long such an answer may be, as for serve.")
+@click.option("--sample", type=Integer(1), metavar="N", help="Play so many of the tasks, chosen by the seed.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of fillers, and of models.")
 @click.option("--price", metavar="READ/WRITTEN", callback=_price, help="Dollars for a million tokens, such as 3/15.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Record as JSON lines; a run that was ended goes on.")
@@ -104,7 +130,8 @@ def evaluate_command(
 
     Without a TARGET they are the built-in tasks. No handler of a TARGET runs: its tools answer as the tasks say.
     """
-    own = {name: given.pop(name) for name in ("players", "models", "host", "replay", "arms", "sizes", "seed", "price")}
+    own = {name: given.pop(name) for name in OWN_OPTIONS}
+    own["asked"] = _asked(ctx, {name: given.pop(name) for name in ASKED}, own["models"])
     own["options"] = {name: given.pop(name) for name in ("answers", "answer_tokens")}
     has_target = bool(targets or COMMAND in ctx.meta)
     if bench is not None and (has_target or file is not None):
@@ -157,12 +184,17 @@ async def _evaluated(
     total = len(plan.cases())
     records: list[Record] = []
     with _recorded(output) as (before, write), show_progress() as progress:
-        known = {record.key for record in before}
-        async for record in played(plan, before):
+        begun = set[tuple[Any, ...]]()
+
+        def begin(record: Record) -> None:
+            begun.add(record.key)
+            progress(f"{len(records) + 1:,} of {total:,}: {record.player}, {record.arm}, {record.task}")
+
+        async for record in played(plan, before, begin):
             records.append(record)
-            if record.key not in known:
+            if record.key in begun:
                 write(record.model_dump_json())
-            progress(f"{len(records):,} of {total:,}: {record.player}, {record.arm}")
+            progress(f"{len(records):,} of {total:,} are played")
     return records
 
 
@@ -177,6 +209,8 @@ def _plan(
     replay: Path | None,
     arms: Sequence[str],
     sizes: Sequence[str],
+    sample: int | None,
+    asked: Mapping[str, Any],
     price: tuple[float, float] | None,
     options: Mapping[str, Any],
 ) -> Plan:
@@ -191,16 +225,22 @@ def _plan(
     return Plan(
         world=world,
         tasks=tasks,
-        players=_players(players, models, host, replay, world.seed),
+        players=_players(players, models, host, replay, world.seed, asked),
         arms=tuple(arms or ARMS),
         sizes=tuple(map(_size, sizes)) or (SIZES if built_in else (None,)),
         price=price,
+        sample=sample,
         options=cast("AnswerOptions", {name: one for name, one in options.items() if one is not None}),
     )
 
 
 def _players(
-    names: Sequence[str], models: Sequence[str], host: str | None, replay: Path | None, seed: int
+    names: Sequence[str],
+    models: Sequence[str],
+    host: str | None,
+    replay: Path | None,
+    seed: int,
+    asked: Mapping[str, Any],
 ) -> list[Player]:
     from toolfold_adapters.evaluation import HOSTS, SCRIPTS, model, read_records, scripted, transcripts
 
@@ -214,7 +254,7 @@ def _players(
         raise ConfigError(f"There is no file {replay} to replay.")
     return [
         *map(scripted, chosen),
-        *(model(name, seed, **({"host": host} if host else {})) for name in models),
+        *(model(name, seed, **({"host": host} if host else {}), **asked) for name in models),
         *(transcripts(read_records(replay)) if replay else ()),
     ]
 
@@ -261,16 +301,19 @@ def _remove_the_rest(lines: IO[bytes]) -> None:
 
 def _show(records: Sequence[Record], report: Path | None) -> None:
     """Print a table for each player, with what it was measured with, and write the page."""
-    from toolfold_adapters.evaluation import COLUMNS, page, scores
+    from toolfold_adapters.evaluation import page, remarks, rows, scores
 
     scored = scores(records)
     for player, with_what in dict.fromkeys((score.player, score.measured_with) for score in scored):
         show(f"{player} ({with_what})")
-        lines = table(*COLUMNS, numbers=COLUMNS[1:])
         own = [score for score in scored if (score.player, score.measured_with) == (player, with_what)]
-        for score in own:
-            lines.add_row(*score.cells())
+        heads, *found = rows(own)
+        lines = table(*heads, numbers=heads[1:])
+        for row in found:
+            lines.add_row(*row)
         show(lines)
+        for remark in remarks(own):
+            show(f"  {remark}")
         missed = {one.task: one.problems[0] for score in own for one in score.missed}
         for task, problem in list(missed.items())[:5]:
             show(f"  {task}: {problem}")

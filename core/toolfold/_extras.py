@@ -68,8 +68,11 @@ def entry_point(group: str, extra: str) -> Callable[..., Any]:
 
 
 @contextmanager
-def extras_named() -> Generator[None]:
+def extras_named(extra: str | None = None) -> Generator[None]:
     """Raise an error that names the extra if a package that an extra installs can't be imported.
+
+    Args:
+        extra: The one that brings all that is imported here, where several bring a package.
 
     Raises:
         MissingExtra: Such a package is not installed; the failed import is the cause.
@@ -84,7 +87,7 @@ def extras_named() -> Generator[None]:
         if package not in EXTRAS:
             raise
         is_old = sys.modules.get(package) is not None  # it is there, and lacks a module that later versions have
-        raise MissingExtra(name if is_old else package, EXTRAS[package]) from error
+        raise MissingExtra(name if is_old else package, extra or EXTRAS[package]) from error
 
 
 class Displayed:

@@ -29,6 +29,7 @@ EXTRAS = {
     "cli": "toolfold_cli.serve",
     "conformance": "toolfold_specs.kit",
     "diagrams": "toolfold_diagrams",
+    "evaluate": "toolfold_adapters.evaluation.models",
     "otel": "toolfold_adapters.integrations.otel",
     "redis": "toolfold_adapters.stores.redis",
     "all": "toolfold_cli.serve",

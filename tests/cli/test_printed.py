@@ -24,7 +24,7 @@ ELSEWHERE = {
     "toolfold man.*": "tests/cli/test_man.py",
     "toolfold init( --undo| --measure)?": "it asks: tests/cli/test_init.py",
     "toolfold evaluate( --player hosts .*)?": "it plays for minutes: tests/adapters/evaluation",
-    "toolfold evaluate .* --model .*": "it asks a model",
+    "toolfold evaluate (.* )?--model .*": "it asks a model",
 }
 """The examples of the help that no transcript has, and why."""
 

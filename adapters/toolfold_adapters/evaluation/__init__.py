@@ -11,14 +11,13 @@ bench.py    the tasks of LiveMCPBench
 from .bench import bench_tasks
 from .players import SCRIPTS
 from .runs import Plan, Player, Record, model, read_records, run, scripted, transcripts
-from .scores import COLUMNS, Score, page, scores
+from .scores import Score, page, remarks, rows, scores
 from .surfaces import ARMS, HOSTS, AnswerOptions
 from .tasks import OWN, Task, judge, load_tasks, suggested
 from .world import World
 
 __all__ = [
     "ARMS",
-    "COLUMNS",
     "HOSTS",
     "OWN",
     "SCRIPTS",
@@ -35,6 +34,8 @@ __all__ = [
     "model",
     "page",
     "read_records",
+    "remarks",
+    "rows",
     "run",
     "scores",
     "scripted",

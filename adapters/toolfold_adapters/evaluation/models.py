@@ -1,23 +1,31 @@
-"""A model as a player: any that pydantic-ai reaches, by its name and with its key (SPEC EVA-2)."""
+"""A model as a player: any that pydantic-ai reaches, by its name and key or at an address (SPEC EVA-2).
+
+What goes wrong with a request is a result of its task: the run goes on with the next one. Only where nothing answered
+yet does a run end, since the address, the key or the name of the model is wrong then.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import json
+import os
+import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from attrs import define
+from anyio import move_on_after
+from attrs import define, field
 
 from toolfold import ConfigError
-from toolfold.spi import extras_named
+from toolfold.spi import extras_named, frozen, table
 
-from .surfaces import Surface
+from .surfaces import Exchange, Malformed, Played, Surface, Why
 
-with extras_named():
+with extras_named("evaluate"):
     from pydantic_ai import AbstractToolset, Agent, RunContext, ToolDefinition, ToolFailed, UsageLimits
-    from pydantic_ai import capture_run_messages as captured
-    from pydantic_ai.exceptions import UnexpectedModelBehavior, UsageLimitExceeded, UserError
-    from pydantic_ai.messages import ModelResponse
-    from pydantic_ai.models import Model, infer_model
+    from pydantic_ai import exceptions as failures
+    from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
+    from pydantic_ai.models import Model, ModelRequestParameters, infer_model
+    from pydantic_ai.models.wrapper import WrapperModel
     from pydantic_ai.settings import ModelSettings
     from pydantic_ai.toolsets import ToolsetTool
     from pydantic_core import SchemaValidator, core_schema
@@ -25,18 +33,64 @@ with extras_named():
 BASE = "Do what you are asked with the tools that you have. If none of them can do it, say so and call none."
 REQUESTS = 30
 """How many requests a model may make for one task."""
+MALFORMED = 5
+"""How many malformed calls a model may make in one task."""
 _AN_OBJECT = SchemaValidator(core_schema.dict_schema(core_schema.str_schema()))
+_OVERFLOW = re.compile(r"context.{0,40}(size|length|window|limit)|too many tokens|prompt is too long", re.IGNORECASE)
+WHY: tuple[tuple[type[Exception], Why], ...] = (
+    (failures.ModelContextWindowExceededError, "context"),
+    (failures.ContentFilterError, "refusal"),
+    (failures.OutputTokenLimitExceeded, "output"),
+    (failures.ModelTimeoutError, "time"),
+    (failures.ModelRequestTimeout, "time"),
+    (failures.ModelConnectionError, "unreachable"),
+    (failures.ModelAuthenticationError, "unreachable"),
+    (failures.ModelNotFoundError, "unreachable"),
+    (failures.UsageLimitExceeded, "requests"),
+    (failures.AgentRunError, "error"),
+)
+"""What ended a task, by the error of pydantic-ai; the first row that fits counts."""
 
 
-def model_of(name: str) -> Model:
-    """Return the model of a name such as `anthropic:claude-sonnet-4-5`.
+@frozen(kw_only=True)
+class Settings:
+    """How a model is asked; what is `None` is as the provider has it.
+
+    Attributes:
+        max_tokens: How many tokens it may write in one request.
+        temperature: How far it strays from the likeliest token.
+        context: How many tokens it may read in one request, by our count; a longer one is not sent.
+        timeout: How many seconds one task may take.
+    """
+
+    max_tokens: int | None = None
+    temperature: float | None = None
+    context: int | None = None
+    timeout: float | None = None
+
+
+def model_of(name: str, base_url: str | None = None) -> Model:
+    """Return the model of a name such as `anthropic:claude-sonnet-4-5`, or of one that an address serves.
+
+    At `base_url` is an API with the chat completions of OpenAI. It gets the key in `OPENAI_API_KEY`, if there is one.
 
     Raises:
         ConfigError: There is no such model, or its key or its package is missing.
     """
     try:
-        return infer_model(name)
-    except (UserError, ValueError, ImportError) as error:
+        if base_url is None:
+            return infer_model(name)
+        from pydantic_ai.models.openai import OpenAIChatModel
+        from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+
+        key = os.environ.get("OPENAI_API_KEY") or "none"
+        return OpenAIChatModel(name, provider=OpenAICompatibleProvider("local", base_url=base_url, api_key=key))
+    except ImportError as error:
+        raise ConfigError(
+            f'The model {name!r} needs a package that is missing: pip install "toolfold[evaluate]", or, for other '
+            f"providers than Anthropic and those with OpenAI's API: {error}"
+        ) from error
+    except (failures.UserError, ValueError) as error:
         raise ConfigError(f"The model {name!r} can't be used: {error}") from error
 
 
@@ -78,27 +132,130 @@ class SurfaceTools(AbstractToolset[object]):
         return answer.text
 
 
-async def play(model: Model, surface: Surface, seed: int) -> tuple[str | None, float | None]:
-    """Let a model do the task of a surface, and return what stopped it, if anything, and what it cost in dollars.
+class Stopped(Exception):
+    """A task is ended by a limit of ours."""
 
-    The tokens are those that the provider reports; the cost is by the prices that come with pydantic-ai, and `None` for
-    a model that they do not have.
+    def __init__(self, why: Why, text: str) -> None:
+        self.why: Why = why
+        super().__init__(text)
+
+
+@define
+class Notes:
+    """What was exchanged with a model in one task."""
+
+    responses: list[ModelResponse] = field(factory=list[ModelResponse])
+    exchanges: list[Exchange] = field(factory=list[Exchange])
+    texts: list[str] = field(factory=list[str])
+    malformed: list[Malformed] = field(factory=list[Malformed])
+
+
+class NotedModel(WrapperModel):
+    """A model whose requests are counted as they are sent, and whose answers are noted."""
+
+    def __init__(self, wrapped: Model, surface: Surface, notes: Notes, context: int | None) -> None:
+        super().__init__(wrapped)
+        self.surface, self.notes, self.context = surface, notes, context
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return the answer; raises `Stopped` where a limit of ours ends the task."""
+        surface, notes = self.surface, self.notes
+        if len(notes.malformed) > MALFORMED:
+            raise Stopped("malformed", f"{len(notes.malformed)} malformed calls, {notes.malformed[-1].problem}")
+        offered = await surface.request()
+        if self.context is not None and surface.context > self.context:
+            raise Stopped("context", f"about {surface.context:,} tokens do not fit in {self.context:,}")
+        response = await super().request(messages, model_settings, model_request_parameters)
+        notes.responses.append(response)
+        usage = response.usage
+        notes.exchanges.append(Exchange(sent=surface.context, read=usage.input_tokens, written=usage.output_tokens))
+        for part in response.parts:
+            if isinstance(part, TextPart) and part.content:
+                notes.texts.append(part.content)
+                surface.said.append(part.content)
+            elif isinstance(part, ToolCallPart) and (problem := _problem(part, offered)):
+                written = part.args if isinstance(part.args, str) else part.args_as_json_str()
+                notes.malformed.append(Malformed(part.tool_name, written, problem))
+                surface.said.append(written)
+        return response
+
+
+def _problem(call: ToolCallPart, offered: Mapping[str, Any]) -> str | None:
+    """Return what is wrong with the form of a call, before anything is asked whether it may be made."""
+    if call.tool_name not in offered:
+        return f"there is no tool {call.tool_name!r}"
+    try:
+        given = json.loads(call.args or "{}") if isinstance(call.args, str | None) else call.args
+    except ValueError:
+        return "its arguments are no JSON"
+    return None if table(given) is not None else "its arguments are no object"
+
+
+async def play(model: Model, surface: Surface, seed: int, settings: Settings | None = None) -> Played:
+    """Let a model do the task of a surface, and return what was exchanged, what stopped it, and the cost in dollars.
+
+    The tokens that it reads are those that the provider reports; beside them are those that were sent, as we count
+    them. The cost is by the prices that come with pydantic-ai, and `None` for a model that they do not have.
     """
-    instructions = "\n\n".join(filter(None, [BASE, surface.instructions]))
-    agent = Agent(model, instructions=instructions, toolsets=[SurfaceTools(surface)], output_type=str)
-    stopped: str | None = None
-    with captured() as messages:
+    asked, notes = settings or Settings(), Notes()
+    surface.said.append(BASE)
+    agent = Agent(
+        NotedModel(model, surface, notes, asked.context),
+        instructions="\n\n".join(filter(None, [BASE, surface.instructions])),
+        toolsets=[SurfaceTools(surface)],
+        output_type=str,
+        retries={"tools": REQUESTS, "output": 1},
+    )
+    stopped: tuple[Why, str] | None = None
+    with move_on_after(asked.timeout) as limit:
         try:
             limits = UsageLimits(request_limit=REQUESTS)
-            await agent.run(surface.task.ask, usage_limits=limits, model_settings=ModelSettings(seed=seed))
-        except (UsageLimitExceeded, UnexpectedModelBehavior) as error:
-            stopped = f"the model stopped: {error}"
-    responses = [one for one in messages if isinstance(one, ModelResponse)]
-    surface.requests = len(responses)
-    surface.input_tokens = sum(one.usage.input_tokens for one in responses)
-    surface.output_tokens = sum(one.usage.output_tokens for one in responses)
-    surface.context = responses[-1].usage.input_tokens if responses else 0
-    return stopped, _cost(responses)
+            await agent.run(surface.task.ask, usage_limits=limits, model_settings=_settings(asked, seed))
+        except Stopped as error:
+            stopped = error.why, str(error)
+        except failures.AgentRunError as error:
+            stopped = _why(error), _words(error)
+    if limit.cancelled_caught:
+        stopped = "time", f"it was not done after {asked.timeout:g} seconds"
+    return Played(
+        why=stopped[0] if stopped else None,
+        stopped=f"the model stopped ({stopped[0]}): {stopped[1]}" if stopped else None,
+        cost=_cost(notes.responses),
+        exchanges=tuple(notes.exchanges),
+        texts=tuple(notes.texts),
+        malformed=tuple(notes.malformed),
+    )
+
+
+def _settings(asked: Settings, seed: int) -> ModelSettings:
+    settings = ModelSettings(seed=seed)
+    if asked.max_tokens is not None:
+        settings["max_tokens"] = asked.max_tokens
+    if asked.temperature is not None:
+        settings["temperature"] = asked.temperature
+    return settings
+
+
+def _why(error: Exception) -> Why:
+    if isinstance(error, failures.ModelHTTPError) and _OVERFLOW.search(str(error.body)):
+        return "context"  # llama.cpp and Ollama have words of their own for it
+    return next(why for kind, why in WHY if isinstance(error, kind))
+
+
+def _words(error: Exception) -> str:
+    """Return what an error says: for one of HTTP the status and the provider's message."""
+    if isinstance(error, failures.UsageLimitExceeded):
+        return f"it was not done after {REQUESTS} requests"
+    if not isinstance(error, failures.ModelHTTPError):
+        return str(error)
+    body = table(error.body) or {}
+    said = (table(body.get("error")) or body).get("message") or error.body or ""
+    return f"HTTP {error.status_code}: {said}"
 
 
 def _cost(responses: Iterable[ModelResponse]) -> float | None:

@@ -7,6 +7,7 @@ run that continues a file plays only what the file has not, for the same of all 
 from __future__ import annotations
 
 import platform
+import random
 import time
 from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -22,12 +23,12 @@ from toolfold import ConfigError, __version__
 from toolfold.spi import frozen
 
 from .players import SCRIPTS, Script, Scripted, replay
-from .surfaces import ARMS, EVERYTHING, PROGRAM, AnswerOptions, Offers, Surface
+from .surfaces import ARMS, EVERYTHING, PROGRAM, AnswerOptions, Exchange, Offers, Played, Surface, Why
 from .tasks import Task, judge
 from .world import World
 
-Played = tuple[str | None, float | None]
-"""What stopped a player, if anything, and what it cost in dollars, if that is known."""
+UNREACHABLE = 3
+"""After so many tasks in a row for which a model was not reached, a run ends."""
 
 
 @frozen
@@ -50,6 +51,7 @@ class Player:
         play: Plays a task on a surface.
         plays: Whether it plays a case.
         packages: Packages whose versions matter to it.
+        settings: How it is asked, for its records.
     """
 
     name: str
@@ -58,10 +60,16 @@ class Player:
     host: str = EVERYTHING
     plays: Callable[[Case], bool] = lambda _: True
     packages: tuple[str, ...] = ()
+    settings: Mapping[str, Any] = field(factory=dict[str, Any])
 
 
 class Record(BaseModel):
-    """One task played once: a line of the file."""
+    """One task played once: a line of the file.
+
+    A model has `exchanges`, one for each request that it answered: the tokens sent by our count, and those read and
+    written as its provider says; `sent_tokens` counts all requests. `malformed` has a tool, arguments and a problem
+    each.
+    """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -85,6 +93,11 @@ class Record(BaseModel):
     input_tokens: int = 0
     output_tokens: int = 0
     context: int = 0
+    sent_tokens: int | None = None
+    exchanges: tuple[tuple[int, int, int], ...] = ()
+    why: Why | None = None
+    texts: tuple[str, ...] = ()
+    malformed: tuple[tuple[str, str, str], ...] = ()
     seconds: float = 0
     cost: float | None = None
     transcript: tuple[tuple[str, Mapping[str, Any]], ...] = ()
@@ -103,6 +116,7 @@ class Plan:
     Attributes:
         price: What a million tokens cost that are read, and that are written, in dollars.
         options: How servers answer the opening of a group, where that differs from the default.
+        sample: How many of the tasks are played, chosen by the seed; by default all.
     """
 
     world: World
@@ -112,6 +126,12 @@ class Plan:
     sizes: Sequence[int | None] = (None,)
     price: tuple[float, float] | None = None
     options: AnswerOptions = field(factory=AnswerOptions)
+    sample: int | None = None
+
+    def chosen(self) -> list[Task]:
+        """Return the tasks that are played, in their order; a larger sample has those of a smaller one."""
+        mixed = random.Random(self.world.seed).sample(range(len(self.tasks)), len(self.tasks))
+        return [self.tasks[number] for number in sorted(mixed[: self.sample])]
 
     def cases(self) -> list[tuple[Player, Task, Case]]:
         """Return what is played, in order; no host stands between a conversation in process and its model."""
@@ -120,7 +140,7 @@ class Plan:
             for size in self.sizes
             for arm in self.arms
             for player in self.players
-            for task in self.tasks
+            for task in self.chosen()
             if not (ARMS[arm].native and player.host != EVERYTHING) and player.plays(case := Case(task.id, arm, size))
         ]
 
@@ -134,19 +154,33 @@ def scripted(name: str) -> Player:
 
 async def _script(script: Script, surface: Surface, case: Case) -> Played:
     await Scripted(surface, script).play()
-    return None, None
+    return Played()
 
 
-def model(name: str, seed: int, host: str = EVERYTHING, given: Any = None) -> Player:
-    """Return a model by its name, or `given` under this name; raises `ConfigError` if it can't be used."""
-    from .models import model_of, play
+def model(
+    name: str, seed: int, host: str = EVERYTHING, given: Any = None, base_url: str | None = None, **asked: Any
+) -> Player:
+    """Return a model by its name, or `given` under this name; `asked` are those of `models.Settings`.
 
-    used = given or model_of(name)
+    Raises:
+        ConfigError: It can't be used.
+    """
+    from .models import Settings, model_of, play
+
+    used, settings = given or model_of(name, base_url), Settings(**asked)
 
     async def played(surface: Surface, case: Case) -> Played:
-        return await play(used, surface, seed)
+        return await play(used, surface, seed, settings)
 
-    return Player(name=name, kind="model", host=host, play=played, packages=("pydantic-ai-slim", "genai-prices"))
+    given_settings = {"base_url": base_url, **asked}
+    return Player(
+        name=name,
+        kind="model",
+        host=host,
+        play=played,
+        packages=("pydantic-ai-slim", "genai-prices"),
+        settings={key: value for key, value in given_settings.items() if value is not None},
+    )
 
 
 def transcripts(records: Iterable[Record]) -> list[Player]:
@@ -158,7 +192,7 @@ def transcripts(records: Iterable[Record]) -> list[Player]:
     def player(name: str, host: str, made: Mapping[Case, Record]) -> Player:
         async def play(surface: Surface, case: Case) -> Played:
             await replay(surface, made[case].transcript)
-            return None, None
+            return Played()
 
         plays = made.__contains__
         return Player(name=f"{name}, again", kind="transcript", host=host, play=play, plays=plays)
@@ -166,38 +200,76 @@ def transcripts(records: Iterable[Record]) -> list[Player]:
     return [player(name, host, made) for (name, host), made in players.items()]
 
 
-async def run(plan: Plan, before: Iterable[Record] = ()) -> AsyncGenerator[Record]:
-    """Yield a record for each case of a plan, in order; those that `before` has already are not played."""
-    known = {record.key: record for record in before}
+async def run(
+    plan: Plan, before: Iterable[Record] = (), begin: Callable[[Record], None] = lambda _: None
+) -> AsyncGenerator[Record]:
+    """Yield a record for each case of a plan, in order; those that `before` has already are not played.
+
+    A case for which a model could not be reached is played again. `begin` is called with what is known of a case before
+    it is played.
+
+    Raises:
+        ConfigError: A model could not be reached for the first case, or for some in a row.
+    """
+    known = {record.key: record for record in before if record.why != "unreachable"}
     offers = Offers(plan.world, plan.options)
     tasks = plan.world.fingerprint(plan.tasks)
+    missed = {id(player): UNREACHABLE - 1 for player in plan.players}
     for player, task, case in plan.cases():
         record = _unplayed(plan, tasks, player, case)
-        yield known.get(record.key) or await _played(plan, offers, record, player, task, case)
+        if record.key in known:
+            yield known[record.key]
+            continue
+        begin(record)
+        played = await _played(plan, offers, record, player, task, case)
+        missed[id(player)] = missed[id(player)] + 1 if played.why == "unreachable" else 0
+        if missed[id(player)] >= UNREACHABLE:
+            address = f" at {player.settings['base_url']}" if "base_url" in player.settings else ""
+            raise ConfigError(f"The model {player.name!r}{address} can't be used: {played.problems[0]}")
+        yield played
 
 
 async def _played(plan: Plan, offers: Offers, record: Record, player: Player, task: Task, case: Case) -> Record:
     begun = time.perf_counter()
     async with offers.surface(case.arm, task, case.size, player.host) as surface:
-        stopped, cost = await player.play(surface, case)
+        played = await player.play(surface, case)
     verdict = judge(task, surface.calls)
+    tokens, cost = _tokens(surface, played.exchanges), played.cost
     if plan.price is not None:
-        cost = (surface.input_tokens * plan.price[0] + surface.output_tokens * plan.price[1]) / 1e6
+        cost = (tokens["input_tokens"] * plan.price[0] + tokens["output_tokens"] * plan.price[1]) / 1e6
     found = {
-        "done": verdict.done and stopped is None,
-        "problems": (*([stopped] if stopped else ()), *verdict.problems),
+        "done": verdict.done and played.stopped is None,
+        "problems": (*([played.stopped] if played.stopped else ()), *verdict.problems),
         "tried": Counter(plan.world.rule(task, call.tool) for call in verdict.tried),
         "reached": Counter(plan.world.rule(task, call.tool) for call in verdict.tried if call.reached),
         "requests": surface.requests,
         "calls": sum(name != PROGRAM for name, _ in surface.recorded),
-        "input_tokens": surface.input_tokens,
-        "output_tokens": surface.output_tokens,
-        "context": surface.context,
+        **tokens,
+        "why": played.why,
+        "texts": played.texts,
+        "malformed": tuple((one.tool, one.arguments, one.problem) for one in played.malformed),
         "seconds": round(time.perf_counter() - begun, 4),
         "cost": cost,
         "transcript": tuple(surface.recorded),
     }
     return record.model_copy(update=found)
+
+
+def _tokens(surface: Surface, exchanges: Sequence[Exchange] | None) -> dict[str, Any]:
+    """Return what was read and written: as we count it, or as a model's provider says, with what was sent beside."""
+    if exchanges is None:
+        return {
+            "input_tokens": surface.input_tokens,
+            "output_tokens": surface.output_tokens,
+            "context": surface.context,
+        }
+    return {
+        "input_tokens": sum(one.read for one in exchanges),
+        "output_tokens": sum(one.written for one in exchanges),
+        "context": exchanges[-1].read if exchanges else 0,
+        "sent_tokens": surface.input_tokens,
+        "exchanges": tuple((one.sent, one.read, one.written) for one in exchanges),
+    }
 
 
 def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
@@ -218,7 +290,7 @@ def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
         tasks=tasks,
         versions=versions,
         price=plan.price,
-        options=dict(plan.options),
+        options={**plan.options, **player.settings},
     )
 
 

@@ -20,12 +20,15 @@ th:nth-child(-n+2), td:nth-child(-n+2) { text-align: left; }
 td.missed { color: #b00020; font-weight: 600; }
 :root { color-scheme: light dark; }
 """
-COLUMNS = ("ARM", "TOOLS", "DONE", "FORBIDDEN", "REACHED", "REQUESTS", "READ", "CONTEXT", "SECONDS", "COST")
+COLUMNS = ("ARM", "TOOLS", "DONE", "FORBIDDEN", "REACHED", "REQUESTS", "SENT", "READ", "CONTEXT", "SECONDS", "COST")
+FAR_BELOW, FAR_ABOVE = 0.6, 2.0
+"""What a provider says was read, for each token that was sent by our count, is suspicious beyond these."""
 LEGEND = (
     "DONE: tasks whose calls were all made, with their arguments, in order, and nothing forbidden. FORBIDDEN: calls "
     "of forbidden tools, by what forbids them: an exclusion, a profile that only reads, that they were withdrawn, "
-    "or what was asked alone. REACHED: those that the tool's handler got. READ: tokens read in all requests of a task; "
-    "CONTEXT: in its last one. REQUESTS is a mean, COST a sum, the others are medians."
+    "or what was asked alone. REACHED: those that the tool's handler got. READ: tokens read in all requests of a task, "
+    "for a model as its provider says, with those SENT, as we count them; CONTEXT: in its last one. REQUESTS is a "
+    "mean, COST a sum, the others are medians."
 )
 
 
@@ -42,11 +45,14 @@ class Score:
     tried: Counter[str]
     reached: Counter[str]
     requests: float
+    sent_tokens: float | None
     input_tokens: float
     context: float
     seconds: float
     cost: float | None
     missed: tuple[Record, ...]
+    stopped: Counter[str]
+    warning: str | None
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> Score:
@@ -62,11 +68,16 @@ class Score:
             tried=sum((Counter(one.tried) for one in records), Counter[str]()),
             reached=sum((Counter(one.reached) for one in records), Counter[str]()),
             requests=statistics.mean(one.requests for one in records),
+            sent_tokens=None
+            if first.sent_tokens is None
+            else statistics.median(one.sent_tokens or 0 for one in records),
             input_tokens=statistics.median(one.input_tokens for one in records),
             context=statistics.median(one.context for one in records),
             seconds=statistics.median(one.seconds for one in records),
             cost=sum(costs) if len(costs) == len(records) else None,
             missed=tuple(one for one in records if not one.done),
+            stopped=Counter(one.why for one in records if one.why),
+            warning=_warning(records),
         )
 
     def cells(self) -> tuple[str, ...]:
@@ -78,11 +89,48 @@ class Score:
             _by_rule(self.tried),
             _by_rule(self.reached),
             f"{self.requests:.1f}",
+            "–" if self.sent_tokens is None else f"{self.sent_tokens:,.0f}",
             f"{self.input_tokens:,.0f}",
             f"{self.context:,.0f}",
             f"{self.seconds:.3f}",
             "–" if self.cost is None else f"${self.cost:,.4f}",
         )
+
+
+def _warning(records: Sequence[Record]) -> str | None:
+    """Return what is odd about the tokens that a model's provider says it read, beside those that were sent."""
+    exchanges = [exchange for record in records for exchange in record.exchanges]
+    if not exchanges:
+        return None
+    if not any(read for _, read, _ in exchanges):
+        return "the provider does not say how much was read"
+    far = [(sent, read) for sent, read, _ in exchanges if not FAR_BELOW * sent <= read <= FAR_ABOVE * sent + 500]
+    if not far:
+        return None
+    sent, read = max(far, key=lambda pair: abs(pair[0] - pair[1]))
+    odd = f"{len(far):,} of {len(exchanges):,} requests were read as {read:,} tokens or the like, and sent as {sent:,}"
+    if read < sent:
+        return f"{odd}. Does the model's template have tools, and is its context long enough, or was it cut?"
+    return odd
+
+
+def rows(scored: Sequence[Score]) -> list[tuple[str, ...]]:
+    """Return the heads and the cells of scores; what was sent is left out where what was read is our count of it."""
+    drop = None if any(one.sent_tokens is not None for one in scored) else COLUMNS.index("SENT")
+    full = [COLUMNS, *(one.cells() for one in scored)]
+    return [tuple(cell for place, cell in enumerate(cells) if place != drop) for cells in full]
+
+
+def remarks(scored: Sequence[Score]) -> list[str]:
+    """Return what has to be said beside scores: what ended tasks early, and tokens that were sent and not read."""
+    found: list[str] = []
+    for one in scored:
+        row = f"{one.arm}, {one.cells()[1]} tools"
+        if one.stopped:
+            found.append(f"{row}: stopped early: {_by_rule(one.stopped)}")
+        if one.warning is not None:
+            found.append(f"{row}: warning: {one.warning}")
+    return found
 
 
 def _by_rule(counts: Counter[str]) -> str:
@@ -124,13 +172,15 @@ def _page(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _table(scored: Sequence[Score]) -> Iterator[str]:
-    yield "<table><tr>" + "".join(f"<th>{column}</th>" for column in COLUMNS) + "</tr>"
-    for score in scored:
-        cells = [f"<td>{escape(cell)}</td>" for cell in score.cells()]
+    heads, *found = rows(scored)
+    yield "<table><tr>" + "".join(f"<th>{column}</th>" for column in heads) + "</tr>"
+    for score, row in zip(scored, found, strict=True):
+        cells = [f"<td>{escape(cell)}</td>" for cell in row]
         if score.missed:
             cells[2] = cells[2].replace("<td>", '<td class="missed">')
         yield f"<tr>{''.join(cells)}</tr>"
     yield "</table>"
+    yield from (f"<p>{escape(remark)}</p>" for remark in remarks(scored))
     why = Counter((one.task, problem) for score in scored for one in score.missed for problem in one.problems)
     if why:
         yield f"<details><summary>{len({task for task, _ in why})} tasks were not done</summary><ul>"

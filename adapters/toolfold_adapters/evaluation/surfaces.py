@@ -36,6 +36,43 @@ PROGRAM = "(program)"
 GIVEN = "(the last handle that was given)"
 
 
+Why = Literal["context", "refusal", "output", "time", "requests", "malformed", "unreachable", "error"]
+"""What ended a task early: what was too long to read, a limit, or that the model's provider did not answer."""
+
+
+@frozen(kw_only=True)
+class Exchange:
+    """One request that a model answered: the tokens sent by our count, those read and written as its provider says."""
+
+    sent: int
+    read: int
+    written: int
+
+
+@frozen
+class Malformed:
+    """A call that could not be made: of a tool that is not there, or with arguments that are no JSON object."""
+
+    tool: str
+    arguments: str
+    problem: str
+
+
+@frozen(kw_only=True)
+class Played:
+    """How a player did a task: what stopped it, if anything, and for a model what was exchanged with it.
+
+    `cost` is in dollars, if it is known.
+    """
+
+    stopped: str | None = None
+    why: Why | None = None
+    cost: float | None = None
+    exchanges: tuple[Exchange, ...] | None = None
+    texts: tuple[str, ...] = ()
+    malformed: tuple[Malformed, ...] = ()
+
+
 @define
 class Surface:
     """What a player sees of an arm, as a host shows it, and what it did there.

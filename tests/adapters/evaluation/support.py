@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -26,13 +27,18 @@ async def played(
     arm: str = "groups+search",
     size: int | None = 100,
     world: World | None = None,
+    before: Iterable[Record] = (),
+    into: list[Record] | None = None,
     **more: Any,
 ) -> list[Record]:
-    """The records of some tasks, or all."""
+    """The records of some tasks, or all; `into` has them also where the run ends with an error."""
+    records: list[Record] = [] if into is None else into
     given = [task(one) if isinstance(one, str) else one for one in tasks] or TASKS
     who = scripted(player) if isinstance(player, str) else player
     plan = Plan(world=world or World(CATALOG), tasks=given, players=[who], arms=[arm], sizes=[size], **more)
-    return [record async for record in run(plan)]
+    async for record in run(plan, before):
+        records.append(record)
+    return records
 
 
 def small(folder: Path, text: str) -> Catalog:

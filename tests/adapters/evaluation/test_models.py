@@ -63,7 +63,7 @@ async def test_a_model_has_the_view_of_a_host() -> None:
 async def test_a_model_that_does_not_end_is_stopped_and_what_it_read_is_counted() -> None:
     calls = [("find_tools", {"query": "air"})] * (REQUESTS + 5)
     (record,) = await played("air", player=model("mine", 0, given=calling(*calls)))
-    assert record.problems[0].startswith("the model stopped: ")
+    assert record.problems[0].startswith("the model stopped (requests): ")
     assert record.requests == REQUESTS
     assert not record.done
 
