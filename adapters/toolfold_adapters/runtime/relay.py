@@ -149,7 +149,8 @@ class Relay:
                     self._opening.append(line)
                 elif method == "notifications/cancelled":
                     self._forget(_table(message.get("params")).get("requestId"))
-            self._pass_up(line)
+                connection = self._routed(line)
+            _send(connection, line)
             return
         if len(line) > MESSAGE_BYTES:
             self._write(_error(asked, f"The message has more than {MESSAGE_BYTES:,} bytes, so it was not sent."))
@@ -166,9 +167,10 @@ class Relay:
                 self._pending[asked] = message, line, self._may_repeat(message)
             else:
                 self._silent[asked] = message
+            connection = self._routed(line, is_request=True)
         if known is not None:
             self._write(_line({"jsonrpc": "2.0", "id": asked, "result": known}))
-        self._pass_up(line, is_request=True)
+        _send(connection, line)
         if self._superseded:
             self._leave()
 
@@ -178,17 +180,21 @@ class Relay:
             self._pending.pop(asked, None)
             self._repeats.pop(asked, None)
 
-    def _pass_up(self, line: bytes, *, is_request: bool = False) -> None:
-        """Send a line to the runtime, or once there is one; a new request waits for the next, if that is there."""
+    def _pass_up(self, line: bytes) -> None:
+        """Send a line to the runtime, or once there is one."""
         with self._lock:
-            connection = self._connection
-            if connection is None or (self._superseded and is_request):
-                self._waiting.append(line)
-                return
-        try:
-            connection.sendall(line)
-        except OSError:
-            _shut(connection, socket.SHUT_RDWR)  # the other thread finds that it has ended; requests are pending there
+            connection = self._routed(line)
+        _send(connection, line)
+
+    def _routed(self, line: bytes, *, is_request: bool = False) -> socket.socket | None:
+        """Return the connection for a line, or `None` for one that waits, as a request does for a newer runtime.
+
+        A request is noted under the same lock: else the next connection may begin between the two, and carry it too.
+        """
+        if self._connection is None or (self._superseded and is_request):
+            self._waiting.append(line)
+            return None
+        return self._connection
 
     # -- from the runtime ---------------------------------------------------------------------------------------------
 
@@ -303,35 +309,46 @@ class Relay:
         return self._ending and not self._pending
 
     def _begin(self, connection: socket.socket, secret: str) -> None:
-        """Say who this is, open the session again, and repeat what may be; raises `OSError` if that can't be sent."""
+        """Say who this is, open the session again, and repeat what may be; raises `OSError` if that can't be sent.
+
+        What may not be repeated is answered in any case: it is not asked of the connection after this one either.
+        """
         lost: list[Any] = []
-        with self._lock:
-            self._epoch += 1
-            again = [*self._opening, *self._standing.values()] if self._epoch > 1 else []
-            for line in again:
-                if (message := _read(line)) is not None and "id" in message and message["id"] not in self._pending:
-                    self._silent[message["id"]] = message
-            unsent = {*self._waiting}
-            for asked, (_, line, repeatable) in [*self._pending.items()]:
-                if line in unsent or line in again:
-                    continue
-                repeats = self._repeats.get(asked, 0)
-                if repeats < MOST_REPEATS and repeatable:
-                    self._repeats[asked] = repeats + 1
-                    again.append(line)
-                else:
-                    lost.append(asked)
-                    self._forget(asked)
-            self._asked.clear()
-            hello = _line({**self._hello, "secret": secret})
-            first = [line for line in self._waiting if line not in again]
-            connection.sendall(b"".join([hello, *again, *first]))
-            self._waiting.clear()
-            self._connection, self._superseded = connection, False
-            if self._ending:
-                _shut(connection, socket.SHUT_WR)
-        for asked in lost:
-            self._write(_error(asked, LOST))
+        try:
+            with self._lock:
+                lines = self._resumed(lost)
+                connection.sendall(b"".join([_line({**self._hello, "secret": secret}), *lines]))
+                self._waiting.clear()
+                self._connection, self._superseded = connection, False
+                if self._ending:
+                    _shut(connection, socket.SHUT_WR)
+        except OSError:
+            connection.close()
+            raise
+        finally:
+            for asked in lost:
+                self._write(_error(asked, LOST))
+
+    def _resumed(self, lost: list[Any]) -> list[bytes]:
+        """Return what a new connection begins with, and add to `lost` what can't be asked again."""
+        self._epoch += 1
+        again = [*self._opening, *self._standing.values()] if self._epoch > 1 else []
+        unsent = {*self._waiting}
+        for asked, (_, line, repeatable) in [*self._pending.items()]:
+            if line in unsent or line in again:
+                continue
+            repeats = self._repeats.get(asked, 0)
+            if repeats < MOST_REPEATS and repeatable:
+                self._repeats[asked] = repeats + 1
+                again.append(line)
+            else:
+                lost.append(asked)
+                self._forget(asked)
+        self._asked.clear()
+        lines = [*again, *(line for line in self._waiting if line not in again)]
+        sent = [one for line in lines if (one := _read(line)) is not None and "id" in one]
+        self._silent = {one["id"]: one for one in sent if one["id"] not in self._pending}
+        return lines
 
     def _may_repeat(self, message: Message) -> bool:
         """Return whether a request may be made again, by what is known when its host makes it."""
@@ -472,6 +489,16 @@ def _line(message: Mapping[str, Any]) -> bytes:
 
 def _error(asked: Any, text: str) -> bytes:
     return _line({"jsonrpc": "2.0", "id": asked, "error": {"code": CLOSED, "message": text}})
+
+
+def _send(connection: socket.socket | None, line: bytes) -> None:
+    """Send a line over a connection, if it has one; where that fails, who reads there finds that it has ended."""
+    if connection is None:
+        return
+    try:
+        connection.sendall(line)
+    except OSError:
+        _shut(connection, socket.SHUT_RDWR)
 
 
 def _shut(connection: socket.socket, how: int) -> None:

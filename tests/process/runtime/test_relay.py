@@ -18,7 +18,7 @@ import pytest
 
 from tests.process.serving import ENVIRONMENT
 from toolfold_adapters.runtime import place
-from toolfold_adapters.runtime.relay import CLOSED, LOST, MOST_REPEATS, Relay, parsed
+from toolfold_adapters.runtime.relay import CLOSED, CONTROL, LOST, MOST_REPEATS, Relay, parsed
 
 SECONDS = 60
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-host", "version": "1"}}
@@ -254,6 +254,54 @@ def test_after_the_end_of_a_runtime_the_session_is_opened_again_and_only_calls_t
         for number in (1, 2, 10, 11, 15):
             side.say(id=number, result={"again": True})
         assert [host.hear()["id"] for _ in range(3)] == [10, 11, 15]
+
+
+@pytest.mark.spec("GWY-15")
+def test_what_may_not_be_repeated_is_answered_though_the_next_runtime_ends_before_it_is_told_of_anything(
+    folder: Path, runtime: RuntimePlayed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    connected, gone, other = place.connected, *socket.socketpair()
+    other.close()
+    connections = [gone]  # that of a runtime which is killed between the connection and the first line
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        host.say(id=2, method="tools/call", params={"name": "writes"})
+        side.hear()
+        host.say(id=3, method="tools/list")
+        side.hear()
+        monkeypatch.setattr(
+            place, "connected", lambda folder: (connections.pop(), "") if connections else connected(folder)
+        )
+        runtime.end()
+        side, _ = runtime.taken()
+        assert [side.hear().get("id") for _ in range(3)] == [1, None, 3]
+        side.say(id=3, result={"tools": []})
+        assert host.hear() == {"id": 2, "error": {"code": CLOSED, "message": LOST}}
+        assert host.hear() == {"id": 3, "result": {"tools": []}}
+
+
+@pytest.mark.spec("GWY-14", "GWY-15")
+def test_a_handshake_that_a_runtime_ended_before_it_answered_keeps_no_relay_from_a_newer_one(
+    folder: Path, runtime: RuntimePlayed
+) -> None:
+    discover: dict[str, Any] = {"method": "server/discover", "params": {}}
+    with relaying(folder, runtime) as host:
+        host.say(id=1, **discover)
+        side, _ = runtime.taken()
+        side.hear()
+        side.say(id=1, result=INTRODUCTION)
+        assert host.hear() == {"id": 1, "result": INTRODUCTION}
+    with relaying(folder, runtime) as host:
+        host.say(id=1, **discover)
+        assert host.hear() == {"id": 1, "result": INTRODUCTION}
+        side, _ = runtime.taken()
+        side.hear()
+        runtime.end()
+        side, _ = runtime.taken()
+        side.begin(CONTROL + b'{"leave": "2.0"}\n')
+        with pytest.raises(AssertionError, match="the other side has gone"):
+            side.hear()
 
 
 @pytest.mark.spec("GWY-15")
