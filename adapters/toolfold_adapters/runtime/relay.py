@@ -67,8 +67,9 @@ REPEATABLE = frozenset(
 
 MESSAGE_BYTES = 64 * 1024 * 1024
 """The longest message of a host."""
-MOST_REPEATS = 10
-"""How often a request is repeated: it may be what the runtime ends of."""
+MOST_REPEATS, SERVED = 50, 5
+"""How often a request is repeated, since it may be what the runtime ends of: one that has begun to serve counts as so
+many that ended before."""
 OF_THE_PROTOCOL = "io.modelcontextprotocol/"
 """What the keys of `_meta` begin with on which the answer to a handshake may depend."""
 
@@ -113,6 +114,7 @@ class Relay:
         self._standing: dict[str, bytes] = {}
         self._pending: dict[Any, tuple[Message, bytes, bool]] = {}  # a request, its line, whether it may be repeated
         self._repeats: dict[Any, int] = {}
+        self._again: list[Any] = []  # the requests that this connection repeated, until it is served
         self._waiting: list[bytes] = []
         self._silent: dict[Any, Message] = {}  # handshakes and what is repeated: their answers are not for the host
         self._repeatable = {*OWN_TOOLS}
@@ -220,6 +222,8 @@ class Relay:
             said = json.loads(line)
             if "refused" in said:
                 self._refused(str(said["refused"]))
+            elif "serving" in said:
+                self._served()
             elif "leave" in said:
                 with self._lock:
                     self._superseded = True
@@ -259,6 +263,14 @@ class Relay:
             done = not self._silent and all(message.get("method") in UNENDING for message in asked)
             if self._superseded and done and self._connection is not None:
                 _shut(self._connection, socket.SHUT_RDWR)
+
+    def _served(self) -> None:
+        """Count what was repeated as what the runtime may end of from now on."""
+        with self._lock:
+            for asked in self._again:
+                if asked in self._repeats:
+                    self._repeats[asked] += SERVED - 1
+            self._again.clear()
 
     def _learn(self, result: Any) -> None:
         """Learn which tools may be called again: those that say that they read, or do the same when called twice."""
@@ -334,12 +346,14 @@ class Relay:
         self._epoch += 1
         again = [*self._opening, *self._standing.values()] if self._epoch > 1 else []
         unsent = {*self._waiting}
+        self._again.clear()
         for asked, (_, line, repeatable) in [*self._pending.items()]:
             if line in unsent or line in again:
                 continue
             repeats = self._repeats.get(asked, 0)
-            if repeats < MOST_REPEATS and repeatable:
+            if repeatable and repeats < MOST_REPEATS:
                 self._repeats[asked] = repeats + 1
+                self._again.append(asked)
                 again.append(line)
             else:
                 lost.append(asked)

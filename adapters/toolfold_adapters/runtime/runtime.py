@@ -407,6 +407,7 @@ class Runtime:
             if gateway.failure is not None:
                 raise gateway.failure
             server, state = await gateway.server(hello)
+            await _control(connection, {"serving": self._version})
             lines = _lines(connection, rest)
             own_client.set(hello.relay)
             await serve_client(server, state, "auto", lines, lines, session=hello.relay)

@@ -18,7 +18,7 @@ import pytest
 
 from tests.process.serving import ENVIRONMENT
 from toolfold_adapters.runtime import place
-from toolfold_adapters.runtime.relay import CLOSED, CONTROL, LOST, MOST_REPEATS, Relay, parsed
+from toolfold_adapters.runtime.relay import CLOSED, CONTROL, LOST, MOST_REPEATS, SERVED, Relay, parsed
 
 SECONDS = 60
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-host", "version": "1"}}
@@ -400,16 +400,21 @@ def test_a_call_is_repeated_by_what_was_known_of_its_tool_when_it_was_made(
 
 
 @pytest.mark.spec("GWY-15")
-def test_a_request_that_every_runtime_ends_of_is_given_up(folder: Path, runtime: RuntimePlayed) -> None:
+@pytest.mark.parametrize(("serves", "times"), [(True, MOST_REPEATS // SERVED), (False, MOST_REPEATS)])
+def test_a_request_that_every_runtime_ends_of_is_given_up_and_later_where_none_had_begun_to_serve(
+    serves: bool, times: int, folder: Path, runtime: RuntimePlayed
+) -> None:
     with relaying(folder, runtime) as host:
         side, _ = runtime.taken()
         opened(host, side)
         host.say(id=2, method="ping")
         side.hear()
-        for _ in range(MOST_REPEATS):
+        for _ in range(times):
             runtime.end()
             side, _ = runtime.taken()
             assert [side.hear().get("id") for _ in range(3)] == [1, None, 2]
+            if serves:
+                side.begin(CONTROL + b'{"serving": "1.0"}\n')
         runtime.end()
         runtime.taken()
         assert host.hear() == {"id": 2, "error": {"code": CLOSED, "message": LOST}}
