@@ -145,6 +145,16 @@ async def _elicitation(trial: Trial) -> bool:
     return "7" in _text(await trial.call("elicit"))
 
 
+async def _pages(trial: Trial) -> bool:
+    try:
+        await trial.call("visit")
+    except MCPError as error:
+        refusal = upstream.REFUSALS["visit"]
+        trial.answer = repr((error.code, error.message, error.data))
+        return {"code": error.code, "message": error.message, "data": error.data} == refusal
+    return False
+
+
 async def _sampling(trial: Trial) -> bool:
     return "thought" in _text(await trial.call("sample"))
 
@@ -184,6 +194,7 @@ CHECKS: dict[str, Check] = {
     "resources": _resources,
     "progress": _progress,
     "elicitation": _elicitation,
+    "elicitation by URL: a refusal with the pages": _pages,
     "sampling": _sampling,
     "log messages": _log,
     "notice of a changed list": _list_changed,

@@ -26,7 +26,10 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         {"messages": [{"role": "user", "content": {"type": "text", "text": "Think."}}], "maxTokens": 10},
     ),
 }
-PLAIN = ("read", "picture", "fail", "steps", "say", "wait", "grow", *QUESTIONS)
+PAGE = {"mode": "url", "message": "Pay first.", "url": "https://example.org/pay?n=1", "elicitationId": "p-1"}
+REFUSALS = {"visit": {"code": -32042, "message": "Pay first.", "data": {"elicitations": [PAGE]}}}
+"""By the tool whose calls it refuses: the error."""
+PLAIN = ("read", "picture", "fail", "steps", "say", "wait", "grow", *QUESTIONS, *REFUSALS)
 ABILITIES = {
     "tools": {"listChanged": True},
     "prompts": {},
@@ -53,6 +56,10 @@ class Upstream:
             self._answer(message["id"], message["method"], message.get("params") or {})
 
     def _answer(self, number: Any, method: str, params: dict[str, Any]) -> None:
+        refusal = REFUSALS.get(params.get("name", "")) if method == "tools/call" else None
+        if refusal is not None:
+            self._write({"id": number, "error": refusal})
+            return
         result = self._result(number, method, params)
         if result is None:
             self._write({"id": number, "error": {"code": -32601, "message": "Method not found"}})

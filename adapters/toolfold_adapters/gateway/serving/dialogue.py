@@ -26,6 +26,7 @@ from toolfold.spi import table
 
 from ...mcp.principal import Principal
 from .downstream import ANSWER_SECONDS, RequestInProgress
+from .pages import with_id
 
 ROUNDS = 10
 """How often in a row an upstream may ask for more before its call is given up."""
@@ -179,23 +180,36 @@ class Dialogues:
             self._taken(token).give_up()
 
 
-async def in_rounds(call: RequestInProgress, params: Mapping[str, Any], request: SendRequest) -> dict[str, Any]:
+async def in_rounds(
+    call: RequestInProgress, params: Mapping[str, Any], request: SendRequest, done: Callable[[str], None]
+) -> dict[str, Any]:
     """Return the result of a call at a modern upstream, whose questions a legacy client is asked.
+
+    `done` is called with the id of each page that the client visited, once the server asks no more.
 
     Raises:
         ToolError: It goes on asking.
     """
-    given = dict(params)
+    given, visited = dict(params), list[str]()
     for _ in range(ROUNDS):
         answer = await request(given)
         if answer.get("resultType") != "input_required":
+            for page in visited:
+                done(page)
             return answer
         questions = table(answer.get("inputRequests")) or {}
         responses: dict[str, Any] = {}
         for name, asked in questions.items():
             question = table(asked) or {}
-            responses[name] = dict(await call.ask(str(question.get("method")), table(question.get("params")) or {}))
+            what, given_id = with_id(table(question.get("params")) or {})
+            responses[name] = dict(await call.ask(str(question.get("method")), what))
+            visited += [] if given_id is None else [given_id]
         given = {**params, "inputResponses": responses}
         if "requestState" in answer:
             given["requestState"] = answer["requestState"]
-    raise ToolError(f"The server asked for more input {ROUNDS} times in a row, so the call was given up.")
+    raise still_asking(ROUNDS)
+
+
+def still_asking(rounds: int) -> ToolError:
+    """Return what a call is given up with that asks for something over and over."""
+    return ToolError(f"The server asked for more input {rounds} times in a row, so the call was given up.")

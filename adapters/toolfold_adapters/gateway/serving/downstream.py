@@ -48,6 +48,7 @@ log = logging.getLogger("toolfold.gateway")
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 ASKED = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
 """What an upstream may ask of its client, and the capability that it needs."""
+URL_MODE = "url"
 NOT_PASSED = frozenset({"tasks"})
 NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups", "io.modelcontextprotocol/tasks"})
 """Capabilities and extensions that end here: what they add to the protocol is not passed on."""
@@ -207,8 +208,7 @@ class DownstreamClient:
             params: Its parameters.
             calls: The client's calls in progress that can have caused it, the newest last.
         """
-        needed = ASKED.get(method)
-        if needed is None or needed not in self.capabilities:
+        if not can_answer(self.capabilities, method, params):
             raise MCPError(code=METHOD_NOT_FOUND, message=f"The client does not answer {method}")
         try:
             with self.held(self.caller):
@@ -354,6 +354,15 @@ def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
         if retained:
             passed["extensions"] = retained
     return passed
+
+
+def can_answer(capabilities: Mapping[str, Any], method: str, params: Mapping[str, Any]) -> bool:
+    """Return whether a client with such capabilities answers what is asked; one may know no elicitation by URL."""
+    needed = ASKED.get(method)
+    if needed is None or needed not in capabilities:
+        return False
+    modes = table(capabilities[needed]) or {}
+    return params.get("mode") != URL_MODE or URL_MODE in modes
 
 
 def server_context(request: Any) -> ServerContext | None:

@@ -25,8 +25,18 @@ from ..upstream.life import ConnectionLost
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
-from .dialogue import Dialogues, in_rounds
-from .downstream import LEVELS, Clients, DownstreamClient, RequestInProgress, ServerContext, links_of, server_context
+from .dialogue import ROUNDS, Dialogues, in_rounds, still_asking
+from .downstream import (
+    LEVELS,
+    URL_MODE,
+    Clients,
+    DownstreamClient,
+    RequestInProgress,
+    ServerContext,
+    links_of,
+    server_context,
+)
+from .pages import COMPLETE, pages_of, visit
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -163,15 +173,36 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
         able = client.capabilities
         return await wire.request(asked.method, given, capabilities=able, on_progress=report, cause=call)
 
+    def done(page: str) -> None:
+        link.pass_on(client, partial(client.notify, COMPLETE, {"elicitationId": page}))
+
     try:
-        rounds = wire.facts.modern and not call.modern
-        answer = await (in_rounds(call, params, request) if rounds else request(params))
+        if wire.facts.modern:
+            answer = await (request(params) if call.modern else in_rounds(call, params, request, done))
+        else:
+            answer = await _after_visits(link, client, call, partial(request, params))
     finally:
         await link.flushed(client)
     if asked.method == "tools/call":
         blocks = array(answer.get("content")) or ()
         client.note_links(link.upstream.key, await beside(len(blocks), links_of, answer))
     return answer
+
+
+async def _after_visits(
+    link: Link, client: DownstreamClient, call: RequestInProgress, request: Callable[[], Awaitable[dict[str, Any]]]
+) -> dict[str, Any]:
+    """Return what a legacy upstream answers; a modern client visits the pages that it needs visited first (GWY-18)."""
+    for _ in range(ROUNDS):
+        try:
+            return await request()
+        except ProtocolError as error:
+            for page in pages_of(error):
+                link.pages.note({"mode": URL_MODE, **page}, client)
+            if not call.modern:
+                raise
+            await visit(error, link.pages, client, call)
+    raise still_asking(ROUNDS)
 
 
 async def set_level(link: Link, wire: Wire, client: DownstreamClient) -> None:

@@ -23,6 +23,7 @@ from toolfold.spi import frozen
 
 from ..beside import beside
 from ..serving.downstream import DownstreamClient, RequestInProgress
+from ..serving.pages import COMPLETE, Pages
 from ..spelling import Spellings
 from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
@@ -78,7 +79,7 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `offered` is what it listed last.
+    `offered` is what it listed last, and `pages` has the pages to which it sent clients.
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: DownstreamClient | None) -> None:
@@ -108,6 +109,7 @@ class Link:
         self._answered: anyio.Event | None = None
         self._stderr: ServerStderr | None = None
         self.watched = Watched()
+        self.pages = Pages()
 
     @property
     def in_use(self) -> bool:
@@ -523,7 +525,8 @@ class Link:
         elif method == "notifications/resources/updated" and self.watched.update(params):
             return
         elif method not in ("notifications/progress", "notifications/cancelled"):
-            client = self._addressee(cause)
+            client = self.pages.complete(params) if method == COMPLETE else None
+            client = client or self._addressee(cause)
             if client is None:
                 log.debug("%s of the MCP server %s is for nobody: %.200r", method, self.upstream.name, params)
                 return
@@ -539,6 +542,7 @@ class Link:
             self.upstream.asks = True
         if client is None:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"There is no one client here to answer {method}")
+        self.pages.note(params, client)
         answered = self._answered = anyio.Event()
         try:
             return await client.ask(method, params, self._calls_of(client, cause))

@@ -14,6 +14,7 @@ from typing import Any
 import anyio
 from anyio import CapacityLimiter, Event
 from mcp.shared.exceptions import MCPError
+from mcp_types import URL_ELICITATION_REQUIRED
 
 from toolfold import (
     Catalog,
@@ -302,7 +303,8 @@ async def make_calls(
             with wire_errors(call.name, modern=modern):
                 return _plain(await make(call, part))
         except MCPError as error:
-            return _error(error.error.message)
+            alone = " Call it alone." if error.code == URL_ELICITATION_REQUIRED else ""
+            return _error(f"{error.message}{alone}")
 
     async def run(number: int) -> None:
         name = calls[number]["name"]
