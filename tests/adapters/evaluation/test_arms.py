@@ -55,7 +55,9 @@ async def test_a_tool_that_the_provider_loads_late_is_read_once_it_was_announced
 
 @pytest.mark.parametrize("arm", list(ARMS))
 async def test_a_perfect_chooser_does_every_task_among_a_hundred_tools(arm: str) -> None:
-    assert [record.task for record in await played(arm=arm) if not record.done] == []
+    """Each arm with a share of the tasks: whether one can be done is the same in all of them."""
+    share = TASKS[list(ARMS).index(arm) :: len(ARMS)]
+    assert [record.task for record in await played(*share, arm=arm) if not record.done] == []
 
 
 async def test_openai_s_answers_are_read_as_texts_and_errors_are_known_by_what_was_done() -> None:
