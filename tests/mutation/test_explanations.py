@@ -30,3 +30,7 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
                 for inner in node.body:
                     if isinstance(inner, ast.FunctionDef):
                         yield f"{node.name}.{inner.name}", ast.get_source_segment(text, inner) or ""
+
+
+def test_the_tests_of_a_room_are_files_that_exist() -> None:
+    assert [test for room in ROOMS.values() for test in room.tests if not (ROOT / "tests" / test).exists()] == []
