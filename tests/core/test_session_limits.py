@@ -7,6 +7,7 @@ import asyncio
 import anyio
 import pytest
 
+from tests.blocked import all_blocked
 from tests.core.support import WAIT, Clock, Journal, desk, settle, while_blocked
 from toolfold import ConfigError, HookContext, QuotaExceeded, Session, ToolSet
 from toolfold._session.events import SessionEnded
@@ -273,7 +274,7 @@ async def test_what_fails_while_work_runs_in_the_background_is_raised_as_it_is_o
     async def fail() -> None:
         async with background() as tasks:
             tasks.start_soon(work)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             raise LookupError("away")
 
     with pytest.raises(LookupError, match=r"^away$"):

@@ -19,6 +19,7 @@ from tests.adapters.gateway.registering import SERVER, answering, configured, ho
 from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.test_handle_delivery import text_of
+from tests.blocked import all_blocked
 from toolfold import ProtocolError, Session, Snapshot, ToolError, ToolSet, explain
 from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, Runtime, UpstreamConfig, open_gateway
@@ -369,7 +370,7 @@ async def test_what_changes_is_not_used_while_the_change_is_being_learned(tmp_pa
             async with anyio.create_task_group() as tasks:
                 for _ in range(16):
                     tasks.start_soon(use, session)
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
                 shop.gate.set()
     assert shop.used == 0
     assert len(refusals) == 16
@@ -399,7 +400,7 @@ async def test_what_changed_before_a_server_could_notify_of_changes_is_not_used(
     async def listen(number: Any) -> dict[str, Any] | None:
         nonlocal connections
         connections += 1
-        await anyio.wait_all_tasks_blocked()  # a call that may be made has been made
+        await all_blocked()  # a call that may be made has been made
         answer = LISTENS[listens]
         return answer if answer is None or "id" not in answer else {**answer, "id": number}
 

@@ -8,6 +8,7 @@ import anyio
 import pytest
 
 from tests.adapters.inprocess.support import CORE, FILES, NOTHING, names, phone
+from tests.blocked import all_blocked
 from toolfold import Context, SessionClosed, ToolSet
 from toolfold_adapters.inprocess import Conversation
 
@@ -53,7 +54,7 @@ async def test_a_call_that_closes_a_group_waits_for_those_before_it_and_those_af
             async with anyio.create_task_group() as tasks:
                 for name in ("a__wait", "a__quick", "a__close", "a__wait"):
                     tasks.start_soon(call, name)
-                    await anyio.wait_all_tasks_blocked()
+                    await all_blocked()
                 assert order == ["wait begins", "quick", "a__quick answered"]
                 done.set()
     assert order[3:] == ["wait ends", "a__wait answered", "a__close answered", "a__wait answered"]
@@ -68,11 +69,11 @@ async def test_a_call_that_is_cancelled_while_it_waits_lets_those_after_it_pass_
         with anyio.fail_after(WAIT):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(conversation.call, "a__wait", {})
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
                 with anyio.CancelScope() as scope:
                     async with anyio.create_task_group() as waiting:
                         waiting.start_soon(conversation.call, "a__close", {})
-                        await anyio.wait_all_tasks_blocked()
+                        await all_blocked()
                         scope.cancel()
                 await conversation.call("a__quick", {})
                 assert order == ["wait begins", "quick"]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.adapters.integrations.frameworks import FRAMEWORKS
 from tests.adapters.integrations.support import START, Framework, closing, desk, opening
+from tests.blocked import all_blocked
 from toolfold import ConfigError, Context, HookFailed, InputRequired, Profile, SessionClosed, ToolSet
 from toolfold_adapters.stores import MemoryStore
 
@@ -88,7 +89,7 @@ async def test_of_calls_that_end_in_another_order_than_they_were_written_the_lat
         """Open a group in the end."""
         with anyio.fail_after(WAIT):
             await quick_was_called.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
         await context.activate("db")
         return "late"
 

@@ -7,7 +7,6 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, cast
 
-import anyio
 import pytest
 from pydantic_ai import Agent, DeferredToolRequests, DeferredToolResults, Tool
 from pydantic_ai.exceptions import UserError
@@ -17,6 +16,7 @@ from pydantic_ai.toolsets import WrapperToolset
 
 from tests.adapters.integrations.frameworks import function_model
 from tests.adapters.integrations.support import PIXEL, START, Result, Step, closing, desk, kinds, opening
+from tests.blocked import all_blocked
 from toolfold import ToolResult, ToolSet
 from toolfold_adapters.integrations.pydantic_ai import ToolfoldToolset
 
@@ -127,7 +127,7 @@ async def test_a_call_that_a_wrapper_delays_still_runs_before_one_that_closes_it
     class Slow(WrapperToolset[Any]):
         async def call_tool(self, name: str, tool_args: dict[str, Any], ctx: Any, tool: Any) -> Any:
             if name == "db__query":
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
             return await super().call_tool(name, tool_args, ctx, tool)
 
     made, _ = agent(Slow(ToolfoldToolset(desk(), active="db")), [("db__query", {"limit": 1}), *closing("db")])

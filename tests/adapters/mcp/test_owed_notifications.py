@@ -18,6 +18,7 @@ from anyio.abc import TaskGroup
 from tests.adapters.mcp.asgi import URL
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import CHANGED, PATIENCE, SHAKING_HANDS, build_server
+from tests.blocked import all_blocked
 from toolfold import Store
 from toolfold_adapters.stores import MemoryStore
 
@@ -84,7 +85,7 @@ class Client:
         with anyio.fail_after(PATIENCE):
             while len(self.notified) < times:
                 await self.more.wait()
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         assert self.notified == [CHANGED] * times
 
 

@@ -13,6 +13,7 @@ from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import PATIENCE, build_server, client_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, listed_under, opened, received, text_of, through
 from tests.adapters.mcp.test_legacy_replicas import balanced
+from tests.blocked import all_blocked
 from toolfold import Context, StoreUnavailable, ToolSet
 from toolfold_adapters.stores import MemoryStore
 
@@ -91,10 +92,10 @@ async def test_claiming_a_notification_does_not_release_the_lease_of_a_transitio
             tasks.start_soon(client.call_tool, "mode_a.activate", {})
             await claiming.wait()
             tasks.start_soon(client.call_tool, "slow.activate", {})
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             proceed.set()
             await begun.wait()
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             lease = await memory.acquire(keys.pop(), 1)
             assert lease is not None
             assert lease.token is None
@@ -206,6 +207,6 @@ async def test_what_another_replica_has_committed_is_visible_while_something_is_
                 names.extend(await listed_under(first, handle))
 
             tasks.start_soon(look)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             proceed.set()
     assert "mode_b.only_b" in names

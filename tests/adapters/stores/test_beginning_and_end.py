@@ -9,6 +9,7 @@ import pytest
 
 from tests.adapters.stores.test_steps import desk, of_kind
 from tests.adapters.stores.test_two_processes import Deaf, hooked
+from tests.blocked import all_blocked
 from toolfold import (
     Created,
     HookContext,
@@ -57,7 +58,7 @@ async def test_a_request_that_finds_a_session_while_it_is_created_shares_it_with
     ):
         await running.wait()
         tasks.start_soon(session.activate, "free")
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         assert session.active == ()
         go_on.set()
     assert (session.active, found) == (("free", "lock"), [session])

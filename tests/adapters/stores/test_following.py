@@ -8,6 +8,7 @@ from pathlib import Path
 import anyio
 import pytest
 
+from tests.blocked import all_blocked
 from toolfold import ToolSet
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
@@ -30,7 +31,7 @@ async def test_a_damaged_session_does_not_keep_others_from_being_followed() -> N
         damaged, whole = [await stack.enter_async_context(here.open(name)) for name in ("damaged", "whole")]
         damaged.on_list_changed(lambda _: None)
         whole.on_list_changed(lambda _: changed.set())
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         record = await store.read(damaged.id)
         assert record is not None
         assert await store.swap(damaged.id, record.version, "{")

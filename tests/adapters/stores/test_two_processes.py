@@ -12,6 +12,7 @@ import anyio
 import pytest
 
 from tests.adapters.stores.test_steps import Interrupting, desk, of_kind
+from tests.blocked import all_blocked
 from tests.simulation.disk import Forgetful
 from toolfold import (
     HookContext,
@@ -91,7 +92,7 @@ async def test_a_transition_waits_for_the_hooks_of_another_process_and_sees_what
             tasks.start_soon(one.activate, "lock")
             await running.wait()
             tasks.start_soon(other.activate, "free")
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             assert other.active == ()
             go_on.set()
         assert other.active == ("free", "lock")
@@ -236,10 +237,10 @@ async def test_changes_are_followed_again_after_the_store_did_not_answer(monkeyp
         there.open("chat") as other,
     ):
         one.on_list_changed(lambda _: changed.set())
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         store.deaf = {"read": 1}
         await other.activate("plain")  # the change is not read
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         await other.activate("mail")
         with anyio.fail_after(PATIENCE):
             await changed.wait()

@@ -11,6 +11,7 @@ import pytest
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification
 
+from tests.blocked import all_blocked
 from toolfold_adapters.transport.lines import FLUSH_SECONDS, Item, Lines, MessageTooLarge, standard_streams
 
 SMALL, OTHER = b'{"jsonrpc": "2.0", "method": "small"}', b'{"jsonrpc": "2.0", "method": "other"}'
@@ -72,7 +73,7 @@ async def test_a_line_stays_whole_whose_sender_was_cancelled_and_what_waits_is_w
         async with standard_streams() as (_, write):
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(write.send, long)
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
                 tasks.cancel_scope.cancel()
 
             async def read() -> None:

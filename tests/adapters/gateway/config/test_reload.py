@@ -16,6 +16,7 @@ from mcp.server import Server
 from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.test_handle_delivery import text_of
+from tests.blocked import all_blocked
 from toolfold import ConfigError, ToolNotFound
 from toolfold_adapters.gateway import GatewayConfig, GroupConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.read import changes_of
@@ -279,5 +280,5 @@ async def test_watching_a_file_ends_as_soon_as_it_is_cancelled(tmp_path: Path) -
     with anyio.fail_after(4):  # it would wait for five seconds
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(watch)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             tasks.cancel_scope.cancel()

@@ -14,6 +14,7 @@ import pytest
 from tests.adapters.gateway.inprocess import SECONDS, Clock, wired
 from tests.adapters.gateway.lister import Lister, tools_from
 from tests.adapters.gateway.registering import offering
+from tests.blocked import all_blocked
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.settings import ProfileConfig
 from toolfold_adapters.gateway.upstream.definitions import Definitions
@@ -92,7 +93,7 @@ async def test_lists_of_a_server_outside_a_profile_change_without_a_notice(
         ):
             for changed in ("out", "in"):
                 await gateway.registration.replace(changed, CHANGES[change])
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
                 seen[changed] = [*noticed]
                 noticed.clear()
     assert all(method.endswith("/list_changed") for method in seen["in"])

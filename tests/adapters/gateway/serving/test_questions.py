@@ -16,6 +16,7 @@ from tests.adapters.gateway.inprocess import House, config_of, gateway_of, serve
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.test_handle_delivery import text_of
+from tests.blocked import all_blocked
 from toolfold import InputRequired
 from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
@@ -179,7 +180,7 @@ async def test_what_is_asked_while_the_client_answers_something_else_is_asked_ne
         asked = await client.session.call_tool("two", allow_input_required=True)
         house.of("shop")[-1].more.set()
         for answer in answers:
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             assert isinstance(asked, t.InputRequiredResult)
             (question,) = asked.input_requests or {}
             asked = await client.session.call_tool(
@@ -206,7 +207,7 @@ async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> N
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(dialogue.run, perform)
             tasks.start_soon(ask)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             ended.set()
             await refused.wait()
             assert await dialogue.next() == {"content": []}
@@ -219,7 +220,7 @@ async def test_a_call_that_nobody_waits_for_takes_no_other_calls_question() -> N
     async with anyio.create_task_group() as tasks:
         for message in ("one", "another"):
             tasks.start_soon(client.ask, "elicitation/create", {"message": message}, calls)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         with anyio.fail_after(60):
             for each in newer, older:
                 assert isinstance(await each.next(), InputRequired)

@@ -12,6 +12,7 @@ from attrs import define, field
 
 from tests.adapters.gateway.inprocess import SECONDS, config_of, wired
 from tests.adapters.gateway.upstreams.byhand import ByHand, Carrier
+from tests.blocked import all_blocked
 from toolfold_adapters.gateway import Runtime, open_gateway
 from toolfold_adapters.gateway.upstream.link import Link
 from toolfold_adapters.gateway.upstream.wire import Wire
@@ -111,7 +112,7 @@ class House:
             await self.alice.ended.wait()
         elif "cancelled" in moment:
             self.alice.scope.cancel()
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
         for caller in (self.alice, self.bob):
             caller.reached.clear()
 
@@ -156,7 +157,7 @@ async def played(upstream: str, moment: str, methods: Sequence[str], *, own_stre
         await house.reach(moment)
         for method in methods:
             house.say(method, own_stream=own_stream)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         if "another calls" in moment:
             house.upstream.calls["bob"].answer()
             await house.bob.ended.wait()
@@ -203,7 +204,7 @@ async def test_a_server_that_asks_over_a_shared_pipe_is_called_over_a_connection
         for caller in (house.alice, house.bob):
             await house.begin(caller)
         house.say("elicitation/create", own_stream=True)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         assert house.upstream.connections == 3
         assert (house.alice.reached, house.bob.reached) == (["elicitation/create"], [])
 
@@ -223,5 +224,5 @@ async def test_a_shared_server_logs_what_any_client_wants_and_each_client_gets_w
             house.upstream.calls[caller.name].send(
                 {"jsonrpc": "2.0", "method": "notifications/message", "params": params}
             )
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         assert [len(caller.reached) for caller in callers] == [int(level == "info") for level in levels]

@@ -12,6 +12,7 @@ import pytest
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from tests.adapters.gateway.serving.test_waiting import called, listed, text_of
+from tests.blocked import all_blocked
 from toolfold import ToolNotFound
 from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.gateway.upstream.wire import ConnectMode
@@ -39,7 +40,7 @@ async def texts_in(states: Mapping[str, str], mode: ConnectMode, cache: Definiti
             for name, upstream in gateway.upstreams.items():
                 if name not in starting:
                     await upstream.ask().started()
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             async with wired(server, mode) as wire:
                 always = {name: tool for name, tool in (await listed(wire)).items() if name in CONTROL}
                 assert always.keys() == CONTROL
@@ -78,7 +79,7 @@ async def test_a_session_is_not_notified_of_a_server_that_fails() -> None:
         async with gateway as tools, tools.open_session() as session:
             session.on_list_changed(changed.append)
             await gateway.upstreams["mail"].ask().started()
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             assert gateway.upstreams["mail"].condition[0] == "failed"
             assert changed == []
 
@@ -123,7 +124,7 @@ async def test_a_tool_of_a_server_that_is_starting_is_not_taken_for_a_mistyped_o
     with anyio.fail_after(60):
         async with gateway as tools, tools.open_session(active=["files"]) as session:
             await gateway.upstreams["files"].ask().started()
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             with pytest.raises(ToolNotFound) as waiting:
                 await session.call("git__cart")
             with pytest.raises(ToolNotFound) as mistyped:

@@ -14,6 +14,7 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import House, config_of, served
 from tests.adapters.gateway.serving.test_resources import LIST, noting, subscribe, unsubscribe
 from tests.adapters.gateway.upstreams.shop import Shop
+from tests.blocked import all_blocked
 
 pytestmark = pytest.mark.spec("NTF-3", "SAF-4")
 
@@ -137,12 +138,12 @@ async def _played(before: Sequence[str], requests: list[Request], choose: Choose
         for name in before:
             tasks.start_soon(Request(name, "subscribe").run, of[name])
             while not asked():
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
             asked()[0].answer(granted=True)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
         started, said = list[Request](), list[str]()
         while True:
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             options = [f"start {at}" for at, one in enumerate(requests) if one not in started]
             options += ["grant"] if asked() else []
             options += ["refuse"] if asked() and asked()[0].asked[0].method == "subscribe" else []
@@ -165,7 +166,7 @@ async def _played(before: Sequence[str], requests: list[Request], choose: Choose
         for seen in updates.values():
             seen.clear()
         await of["ada"].call_tool("touch", {"item": LIST})
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         room = gateway.clients.room
         assert {name for name, seen in updates.items() if seen} == having, said
         assert (room.resources.total, room.characters.total) == (len(having), len(having) * len(LIST)), said

@@ -10,6 +10,7 @@ import anyio
 import pytest
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
+from tests.blocked import all_blocked
 from toolfold import ProtocolError
 from toolfold.spi import table
 from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig
@@ -66,10 +67,10 @@ async def test_no_server_is_started_before_the_first_request_is_answered() -> No
     with anyio.fail_after(60):
         async with gateway as tools:
             server = build_server(tools, handles="stored", extend=gateway.extend)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             assert house.started == []
             async with wired(server, "legacy"):
-                await anyio.wait_all_tasks_blocked()
+                await all_blocked()
                 assert {name for name, _ in house.started} == {"a", "b"}
 
 
@@ -95,7 +96,7 @@ async def test_opening_the_group_of_a_server_waits_for_it_and_for_no_other(
 
         async with anyio.create_task_group() as tasks:
             tasks.start_soon(open_group)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
             assert answers == []
             house.gates["git"].set()
         assert "git__cart" in text_of(answers[0])

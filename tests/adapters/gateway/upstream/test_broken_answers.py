@@ -13,6 +13,7 @@ from attrs import define, field
 from mcp.shared.message import SessionMessage
 from mcp_types import JSONRPCNotification, JSONRPCRequest
 
+from tests.blocked import all_blocked
 from toolfold import ProtocolError
 from toolfold_adapters.gateway.upstream import awaited
 from toolfold_adapters.gateway.upstream.awaited import AnswerLost, Awaited
@@ -166,7 +167,7 @@ async def test_a_broken_answer_fails_its_own_request_and_no_other(kind: str) -> 
     outcomes: list[Any] = []
     async with server.connected() as wire, anyio.create_task_group() as tasks:
         tasks.start_soon(_outcome, wire, "other", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         with pytest.raises(ProtocolError, match="no message of the protocol; its operator"):
             await wire.request("bad", {})
         assert await wire.request("good", {}) == {"fine": True}
@@ -192,14 +193,14 @@ async def test_a_broken_answer_that_names_no_request_fails_the_one_that_is_left(
     async with server.connected() as wire, anyio.create_task_group() as tasks:
         for number in range(others):
             tasks.start_soon(_outcome, wire, f"other {number}", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         tasks.start_soon(_outcome, wire, "bad", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         assert await wire.request("good", {}) == {"fine": True}
         for number in range(others):
             assert outcomes == [{"number": one} for one in range(number)]
             await server.answer(server.ids[f"other {number}"], {"number": number})
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
         assert not wire.ended.is_set()
     assert outcomes == [*({"number": one} for one in range(others)), BROKEN]
 
@@ -214,7 +215,7 @@ async def test_a_broken_answer_beside_an_endless_call_ends_the_connection_and_sa
     outcomes: list[Any] = []
     async with anyio.create_task_group() as tasks, server.connected() as wire:
         tasks.start_soon(_outcome, wire, "endless", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         tasks.start_soon(_outcome, wire, "bad", outcomes)
         await wire.ended.wait()
     assert outcomes == 2 * ["it gave a broken answer that does not say which request it is to"]
@@ -232,7 +233,7 @@ async def test_json_that_answers_nothing_ends_the_connection_of_a_call_that_is_n
         await server.say('{"level": "info"}')
         if kind.endswith("another waits"):
             tasks.start_soon(_outcome, wire, "other", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         tasks.start_soon(_outcome, wire, "bad", outcomes)
         await wire.ended.wait()
     assert {*outcomes} == {"it gave a broken answer that does not say which request it is to"}
@@ -352,7 +353,7 @@ async def test_each_of_the_answers_on_one_line_is_that_of_its_request(kind: str)
     async with server.connected() as wire, anyio.create_task_group() as tasks:
         for number, outcome in enumerate(outcomes):
             tasks.start_soon(_outcome, wire, f"call {number}", outcome)
-            await anyio.wait_all_tasks_blocked()
+            await all_blocked()
         await server.say(line(server.ids["call 0"], server.ids["call 1"]))
     assert [outcome[0] for outcome in outcomes] == expected
 
@@ -371,7 +372,7 @@ async def test_a_call_that_is_answered_in_plain_text_does_not_wait_for_ever(
     async with anyio.create_task_group() as tasks, server.connected() as wire:
         for _ in range(others):
             tasks.start_soon(_outcome, wire, "other", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         tasks.start_soon(_outcome, wire, "bad", outcomes)
         await wire.ended.wait()
     said = "it answered with text that is no message of the protocol, or wrote a line of a log and then nothing"
@@ -425,7 +426,7 @@ async def _stays(requests: Awaited) -> bool:
 
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(watch)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         tasks.cancel_scope.cancel()
     return not lost
 
@@ -451,7 +452,7 @@ async def test_a_broken_answer_beside_a_subscription_is_that_of_the_call(kind: s
     outcomes: list[Any] = []
     async with server.connected() as wire, anyio.create_task_group() as tasks:
         tasks.start_soon(_outcome, wire, "subscriptions/listen", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         with pytest.raises(ProtocolError, match="no message of the protocol"):
             await wire.request("bad", {})
         assert (outcomes, wire.ended.is_set()) == ([], False)
@@ -466,7 +467,7 @@ async def test_what_answers_nothing_is_counted_and_no_more(line: str) -> None:
     outcomes: list[Any] = []
     async with server.connected() as wire, anyio.create_task_group() as tasks:
         tasks.start_soon(_outcome, wire, "other", outcomes)
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         await server.say(line)
         await server.say(line)
         assert await wire.request("good", {}) == {"fine": True}

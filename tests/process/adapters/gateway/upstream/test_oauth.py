@@ -32,6 +32,7 @@ from pydantic import AnyHttpUrl, AnyUrl
 
 from tests.adapters.gateway.upstream.test_upstream import only_file
 from tests.adapters.gateway.upstreams.shop import Shop
+from tests.blocked import all_blocked
 from toolfold import Session
 from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, UpstreamError, open_gateway
 from toolfold_adapters.gateway.config.settings import OAuthConfig
@@ -338,5 +339,5 @@ async def test_calls_of_a_server_at_a_url_are_answered_side_by_side(tmp_path: Pa
         anyio.create_task_group() as tasks,
     ):
         tasks.start_soon(session.call, "wait")
-        await anyio.wait_all_tasks_blocked()
+        await all_blocked()
         assert (await session.call("meet")).text == "met"
