@@ -22,6 +22,7 @@ from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
 from toolfold_adapters.gateway.serving.downstream import RequestInProgress
 from toolfold_adapters.mcp import Limit, Limits, build_server
+from toolfold_adapters.mcp.principal import local_user
 from toolfold_adapters.names import HANDLE_META
 
 pytestmark = pytest.mark.spec("GWY-1")
@@ -192,7 +193,7 @@ async def test_what_is_asked_while_the_client_answers_something_else_is_asked_ne
 
 
 async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> None:
-    dialogue, ended, refused = Dialogue(RequestInProgress(None), "principal"), anyio.Event(), anyio.Event()
+    dialogue, ended, refused = Dialogue(RequestInProgress(None), local_user()), anyio.Event(), anyio.Event()
 
     async def perform() -> dict[str, Any]:
         await ended.wait()
@@ -214,7 +215,7 @@ async def test_what_is_asked_within_a_call_that_ends_meanwhile_is_refused() -> N
 
 
 async def test_a_call_that_nobody_waits_for_takes_no_other_calls_question() -> None:
-    older, newer = Dialogue(RequestInProgress(None), "principal"), Dialogue(RequestInProgress(None), "principal")
+    older, newer = Dialogue(RequestInProgress(None), local_user()), Dialogue(RequestInProgress(None), local_user())
     client = downstream.DownstreamClient("principal", lambda caller: nullcontext(), capabilities={"elicitation": {}})
     calls = [RequestInProgress(None, older.ask), RequestInProgress(None, newer.ask)]
     async with anyio.create_task_group() as tasks:
