@@ -56,19 +56,35 @@ def lines_of(source: str) -> list[dict[str, Any]]:
     file = file_of(_url(source))
     written = _written(file) if file is not None else None  # before it is read, since that can touch it
     usage: Usage = run(partial(usage_in, source, DAYS))
+    tools, control = calls_of_tools(usage)
     used = {_outermost(group): Calls() for group in usage.tools.values() if group}
-    for (group,), calls in usage.by(1).items():
-        if group:
-            used.setdefault(_outermost(group), Calls()).add(calls)
+    total, ungrouped = Calls(), Calls()
+    for (_, group), calls in tools.items():
+        total.add(calls)
+        (used.setdefault(_outermost(group), Calls()) if group else ungrouped).add(calls)
     name = source if file is not None else f"{source.partition(':')[0]}:…"  # it may have a password
-    about = _line("record", name, usage.by().get((), Calls()))
-    if about["state"] == "unused":
+    about = _line("record", name, total)
+    if not total.calls and not control.calls:
         about["text"] = f"no calls in {DAYS} days"
     else:
+        about["state"] = "used"
         about["text"] += f" in {DAYS} days"
+        if used and ungrouped.calls:
+            about["text"] += f", {ungrouped.calls:,} of them of tools in no group"
+        if control.calls:
+            about["text"] += f", beside {control.calls:,} that opened, closed or found tools"
         if written is not None:
             about["text"] += f", the last {max(0.0, time.time() - written) / 60:,.0f} min ago"
     return [about, *(_line("group", name, calls) for name, calls in sorted(used.items()))]
+
+
+def calls_of_tools(usage: Usage) -> tuple[dict[tuple[str, str], Calls], Calls]:
+    """Return the calls of tools by name and group, and those of what opens, closes and finds tools, all together."""
+    tools: dict[tuple[str, str], Calls] = {}
+    control = Calls()
+    for (name, group), calls in usage.by(0, 1).items():
+        (tools.setdefault((name, group), Calls()) if group or name in usage.tools else control).add(calls)
+    return tools, control
 
 
 def _url(source: str) -> str:

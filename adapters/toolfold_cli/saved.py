@@ -6,12 +6,12 @@ from datetime import timedelta
 from functools import partial
 from typing import Any
 
-from toolfold import Calls, Usage
+from toolfold import Usage
 from toolfold_adapters.observe.stored_usage import today_in_utc
 from toolfold_adapters.tokens import plural, rounded
 
 from .failures import run
-from .records import usage_in
+from .records import calls_of_tools, usage_in
 
 WEEK = 7
 """How many days a week has: today and the six days before it, in UTC, as records have days."""
@@ -37,18 +37,13 @@ def figures_of(usage: Usage) -> dict[str, int]:
     Calls of the tools that open, close and find others are no use of their own, so they are left out; their answers
     have definitions that lists did not, so their tokens are taken from what lists saved.
     """
-    own: dict[str, Calls] = {}
-    answers = 0
-    for (name, group), calls in usage.by(0, 1).items():
-        if group or name in usage.tools:
-            own.setdefault(name, Calls()).add(calls)
-        else:
-            answers += calls.tokens
+    own, control = calls_of_tools(usage)
+    answers = control.tokens
     opened = [each.opened for each in usage.groups.values() if each.opened]
     return {
         "calls": sum(calls.calls for calls in own.values()),
         "errors": sum(calls.errors for calls in own.values()),
-        "tools": len(own),
+        "tools": len({name for name, _ in own}),
         "sessions": usage.sessions,
         "groups_opened": len(opened),
         "openings": sum(opened),

@@ -296,6 +296,32 @@ def test_what_servers_that_clients_start_recorded_is_found_without_arguments(
 
 
 @pytest.mark.spec("EXP-4")
+def test_the_calls_of_a_record_are_those_of_its_groups_and_of_the_week_and_what_opens_is_counted_apart(
+    record: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    away(monkeypatch)
+    tools = with_groups("a")
+    tools.register("t", lambda: "12345678", group="a")
+    tools.register("alone", lambda: "12345678")
+    tools.count_usage(lambda: 0.0)
+
+    async def use() -> None:
+        async with tools.open_session() as session:
+            for name in ("a.activate", "a.t", "a.t", "alone"):
+                await session.call(name)
+
+    anyio.run(use)
+    keep(tools, record)
+    week, about, group = json.loads(invoke("status", "--json").stdout)
+    assert (week["figures"]["calls"], week["figures"]["tools"]) == (3, 2)
+    assert about["text"].startswith(
+        "3 calls, 0 of them with an error in 30 days, 1 of them of tools in no group, beside 1 that opened, closed or "
+        "found tools, the last "
+    )
+    assert (group["name"], group["text"]) == ("a", "2 calls, 0 of them with an error")
+
+
+@pytest.mark.spec("EXP-4")
 @pytest.mark.parametrize("form", ["u.db", "./u.db", "sqlite:///u.db", "record"])
 def test_the_status_takes_a_record_of_ones_own_in_the_forms_of_the_report(
     form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
