@@ -11,6 +11,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import Any, Literal, cast
 
 import anyio
@@ -32,6 +33,7 @@ from mcp_types import (
     PROTOCOL_VERSION_META_KEY,
     SERVER_INFO_META_KEY,
     UNSUPPORTED_PROTOCOL_VERSION,
+    JSONRPCError,
 )
 from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
@@ -49,14 +51,17 @@ from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of
 from ...names import ALWAYS_LOAD_META
 from ...transport.http_headers import ModernHeaders
 from ...transport.http_refusals import SESSION_GONE, StatusLine
-from ...transport.lines import Around, Item, MessageTooLarge
+from ...transport.lines import Around, Item, Lines, MessageTooLarge
 from ..beside import beside, size_of
 from .awaited import AnswerLost, Awaited
+from .direct import Direct, spans_are_made
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
 log = logging.getLogger("toolfold.gateway")
 
 DISCOVER_SECONDS = 10.0
+CANCEL_SECONDS = 5.0
+"""How long it takes at most to tell a server that nobody waits for its answer any more."""
 INTRODUCTION_BYTES = 1024 * 1024
 """How long what a server says of itself may be: its name, instructions and capabilities."""
 CLIENT_INFO = {"name": "toolfold", "version": __version__}
@@ -109,10 +114,12 @@ class Wire:
     _dispatcher: JSONRPCDispatcher
     capabilities: Mapping[str, Any]
     _awaited: Awaited
+    _direct: Direct | None = None
     facts: ServerFacts = field(init=False)
     failure: MessageTooLarge | SessionForgotten | AnswerLost | None = None
     ended: anyio.Event = field(factory=anyio.Event)
     _headers: ModernHeaders = field(factory=ModernHeaders)
+    _ids: count[int] = field(factory=lambda: count(1))
 
     async def request(
         self,
@@ -140,6 +147,8 @@ class Wire:
         data, options = self._stamped(method, params, capabilities)
         if on_progress is not None:
             options["on_progress"] = on_progress
+        elif self._direct is not None and not spans_are_made():
+            return await self._asked(self._direct, method, data)
         token = _cause.set(cause)
         try:
             return await self._send(method, data, options)
@@ -182,7 +191,7 @@ class Wire:
 
     async def _send(self, method: str, params: Mapping[str, Any], options: CallOptions) -> dict[str, Any]:
         try:
-            return await self._dispatcher.send_raw_request(method, params, options)
+            return await self._dispatcher.send_raw_request(method, params, {**options, "request_id": next(self._ids)})
         except MCPError as error:
             if error.code == INVALID_REQUEST and error.message == SESSION_GONE:
                 raise SessionForgotten(error.data or "the session has ended") from error
@@ -192,6 +201,22 @@ class Wire:
             if error.code == CONNECTION_CLOSED and (self.ended.is_set() or error.message.startswith("SSE stream")):
                 raise ConnectionLost(str(self.failure or error.message.rstrip("."))) from self.failure or error
             raise ProtocolError(error.code, error.message, error.data) from error
+
+    async def _asked(self, direct: Direct, method: str, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of a request over a pipe, past the dispatcher."""
+        request_id = next(self._ids)
+        try:
+            answer = await direct.request(request_id, method, params)
+        except anyio.get_cancelled_exc_class():
+            with anyio.move_on_after(CANCEL_SECONDS, shield=True):
+                reason = {"requestId": request_id, "reason": "caller cancelled"}
+                await self._dispatcher.notify("notifications/cancelled", reason)
+            raise
+        if answer is None:
+            raise ConnectionLost(str(self.failure or "Connection closed")) from self.failure
+        if isinstance(answer, JSONRPCError):
+            raise ProtocolError(answer.error.code, answer.error.message, answer.error.data)
+        return answer.result
 
     async def shake_hands(self, mode: ConnectMode) -> None:
         """Agree on a version: with `"auto"` ask for the newest era first.
@@ -277,9 +302,11 @@ async def connect(
     async with transport as (read, write), anyio.create_task_group() as tasks:
         ended = anyio.Event()
         awaited = Awaited()
-        reading = _Noting(read, ended, awaited)
-        dispatcher = JSONRPCDispatcher(reading, _Noting(write, ended, awaited), on_stream_exception=observe)
-        wire = Wire(dispatcher, capabilities, awaited, ended=ended)
+        writing = _Noting(write, ended, awaited)
+        direct = Direct(writing.send) if isinstance(write, Lines) else None
+        reading = _Noting(read, ended, awaited, direct)
+        dispatcher = JSONRPCDispatcher(reading, writing, on_stream_exception=observe)
+        wire = Wire(dispatcher, capabilities, awaited, direct, ended=ended)
 
         async def run(*, task_status: TaskStatus[None]) -> None:
             _cause.set(None)  # whatever this connection is opened for causes nothing that comes over it
@@ -296,6 +323,8 @@ async def connect(
             yield wire
         finally:
             tasks.cancel_scope.cancel()
+            if direct is not None:
+                direct.close()
 
 
 class _Noting(Around):
@@ -305,10 +334,13 @@ class _Noting(Around):
     that a server may not set (SPEC GWY-12).
     """
 
-    def __init__(self, stream: ReadStream | WriteStream, ended: anyio.Event, awaited: Awaited) -> None:
+    def __init__(
+        self, stream: ReadStream | WriteStream, ended: anyio.Event, awaited: Awaited, direct: Direct | None = None
+    ) -> None:
         super().__init__(stream)
         self._ended = ended
         self._awaited = awaited
+        self._direct = direct
 
     @property
     def cause(self) -> object:
@@ -316,12 +348,20 @@ class _Noting(Around):
         return None if self.last_context is None else self.last_context.get(_cause)
 
     async def __anext__(self) -> Item:
+        while True:
+            item = await self._next()
+            if self._direct is None or not self._direct.takes(item):
+                return item
+
+    async def _next(self) -> Item:
         if self._awaited.failed:
             return self._awaited.failed.popleft()
         try:
             item: Item = await anext(self._stream)
         except BaseException:
             self._ended.set()
+            if self._direct is not None:
+                self._direct.close()
             raise
         self._awaited.came(item)
         if isinstance(item, SessionMessage):
