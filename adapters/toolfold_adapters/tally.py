@@ -45,21 +45,33 @@ class Tally:
         """Return whether a caller may have one more."""
         return self.exceeded(caller) is None
 
-    def exceeded(self, caller: Caller, number: int = 1) -> tuple[int, bool] | None:
-        """Return the limit that more would exceed, and whether it is the caller's own; `None` while there is room."""
+    def exceeded(self, caller: Caller, number: int = 1, most: int | None = None) -> tuple[int, bool] | None:
+        """Return the limit that more would exceed, and whether it is the caller's own; `None` while there is room.
+
+        `most` is how many this caller may have, if that is fewer than others may.
+        """
         total, own = self.limit.total, self.limit.per_caller
+        own = most if own is None else own if most is None else min(own, most)
         if own is not None and caller is not None and self._counts[caller] + number > own:
             return own, True
         if total is not None and self._total + number > total:
             return total, False
         return None
 
-    def take(self, caller: Caller, retry_after: Callable[[bool], float] = lambda own: SOON, *, number: int = 1) -> None:
+    def take(
+        self,
+        caller: Caller,
+        retry_after: Callable[[bool], float] = lambda own: SOON,
+        *,
+        number: int = 1,
+        most: int | None = None,
+    ) -> None:
         """Count one more for a caller, or `number` more, or raise `Full`.
 
         `retry_after` gives the seconds after which there may be room: under the caller's own limit, or that in all.
+        `most` is as for `exceeded`.
         """
-        if exceeded := self.exceeded(caller, number):
+        if exceeded := self.exceeded(caller, number, most):
             limit, own = exceeded
             raise Full(self.what, limit, own, caller, retry_after(own))
         self.add(caller, number)

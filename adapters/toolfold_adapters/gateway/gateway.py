@@ -20,8 +20,12 @@ from toolfold.spi import Kind, RequestView, available
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
+from ..mcp.principal import Principal
 from .beside import beside
-from .config.settings import Entry, GatewayConfig
+from .callers.allowances import Allowances
+from .callers.rights import Rights
+from .config.read import rights_in
+from .config.settings import Entry, GatewayConfig, RightsConfig
 from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
@@ -73,6 +77,7 @@ class Gateway:
         self._tasks: TaskGroup | None = None
         self._open = False
         self._stops: list[Callable[[], None]] = []
+        self._rights_problem = ""
 
     @property
     def config(self) -> GatewayConfig:
@@ -93,9 +98,33 @@ class Gateway:
                 withheld=one.key in withheld,
                 approvals=problems.get(one.key, ""),
                 without_output=without(one.key),
+                rights=self._rights_problem,
             )
             for one in self.upstreams.values()
         )
+
+    @property
+    def rights(self) -> Rights:
+        """What callers may do: nothing while that can't be read (SPEC GWY-19, ISO-3)."""
+        return evolve(self.registration.rights, problem=self._rights_problem)
+
+    def rights_of(self, principal: Principal) -> Profile | None:
+        """Return what the sessions of a caller are within; `None` where rights are not limited.
+
+        Raises:
+            Forbidden: It may do nothing.
+        """
+        rights = self.rights
+        return rights.bound(principal) if rights.rows else None
+
+    def _row_of(self, principal: Principal) -> RightsConfig | None:
+        rights = self.rights
+        return rights.row(principal) if rights.rows else None
+
+    def sessions_of(self, principal: Principal) -> int | None:
+        """Return how many sessions a caller may have at a time, if that is limited; raises `Forbidden`."""
+        row = self._row_of(principal)
+        return None if row is None else row.sessions
 
     def status_for(self, session: Session) -> tuple[UpstreamStatus, ...]:
         """Return how each upstream is doing, as far as a session may know of it.
@@ -136,7 +165,9 @@ class Gateway:
         self._config.new_tool_set("scratch")  # a wrong option is found before anything is started
         tasks = await anyio.create_task_group().__aenter__()
         self._tasks = tasks
-        self.forwarding = Forwarding(self.clients, tasks, self.upstream_of)
+        self.forwarding = Forwarding(
+            self.clients, tasks, self.upstream_of, self._row_of, Allowances(self._runtime.clock)
+        )
         try:
             for name in self._config.upstreams:
                 self._add(self._config.entry(name))
@@ -324,8 +355,20 @@ class Gateway:
                 await self.reconfigure(read())
             except ToolfoldError as error:
                 log.error("the configuration was changed and is wrong, so the one before it stays: %s", error)
+                self._review_rights(error)
             else:
+                self._rights_problem = ""
                 log.info("the configuration and the approvals were read again")
+
+    def _review_rights(self, error: ToolfoldError) -> None:
+        """Have nobody any rights while a configuration that is wrong does not have those rows that are served."""
+        try:
+            known = rights_in(self._config.place or self._config.source)
+        except ToolfoldError:
+            known = None
+        if self._config.rights and known != self._config.rights:
+            self._rights_problem = str(error)
+            log.error("what callers may do can't be read, so nobody may do anything until it is put right")
 
     async def reconfigure(self, config: GatewayConfig) -> None:
         """Serve another configuration from now on; what is the same in it goes on as it was.

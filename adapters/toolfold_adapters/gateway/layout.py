@@ -17,14 +17,15 @@ from itertools import chain
 
 from attrs import evolve, field
 
-from toolfold import Profile
+from toolfold import ConfigError, Profile
 from toolfold.spi import KINDS, Kind, ancestors, frozen, table
 
 from ..files import quoted_key
 from ..mcp.existing.grouping import matches
 from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
 from ..profiles import in_their_parents
-from .config.settings import GatewayConfig, UpstreamConfig
+from .callers.rights import NO_RIGHTS, Rights
+from .config.settings import Access, GatewayConfig, UpstreamConfig
 from .finding import Finder
 from .grouping import Placed, PlacedGroup, aliases, grouped
 from .upstream.definitions import Table, Usable
@@ -35,13 +36,14 @@ class Layout:
     """Everything that a gateway offers, and sentences on what is wrong with it.
 
     Groups come after those that they are in; components are by kind and name. `bounds` are the groups of each server: a
-    profile that has none of them has nothing of the server (SPEC ISO-2).
+    profile that has none of them has nothing of the server (SPEC ISO-2). `rights` are what callers may do (GWY-19).
     """
 
     groups: Mapping[str, PlacedGroup] = field(factory=dict[str, PlacedGroup])
     components: Mapping[tuple[Kind, str], Placed] = field(factory=dict[tuple[Kind, str], Placed])
     exclusions: tuple[tuple[str, ...], ...] = ()
     profiles: tuple[Profile, ...] = ()
+    rights: Rights = NO_RIGHTS
     bounds: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     warnings: tuple[str, ...] = ()
 
@@ -96,11 +98,13 @@ def layout_of(
         if (one.kind, one.name) in components:
             warnings.append(config.about(one.server, f"The {one.kind} {one.name!r} is also another server's."))
         components.setdefault((one.kind, one.name), one)
+    profiles = _profiles(config, groups, unknown)
     return Layout(
         groups=groups,
         components=components,
         exclusions=_exclusions(config, groups, unknown, warnings),
-        profiles=_profiles(config, groups, unknown),
+        profiles=profiles,
+        rights=_rights(config, groups, unknown, profiles, warnings),
         bounds=bounds,
         warnings=tuple(warnings),
     )
@@ -206,14 +210,15 @@ def _bounds(
 ) -> dict[str, tuple[str, ...]]:
     """Return the groups of each server that offers something.
 
-    A server that has none gets one where there are profiles, so that these can name it; the only server has no name.
+    A server that has none gets one where there are profiles or rights, so that these can name it; the only server has
+    no name.
     """
     bounds: dict[str, list[str]] = {}
     for one in placed:
         own = bounds.setdefault(one.server, [])
         own += [path for path in (one.group, *one.shared) if path is not None and path not in own]
     for server, own in bounds.items():
-        if config.prefixed and config.profiles and not own:
+        if config.prefixed and (config.profiles or config.rights) and not own:
             text = "what it offers can be used whether it is open or not"
             groups.setdefault(server, PlacedGroup(path=server, description=text, title=config.upstreams[server].title))
             own.append(server)
@@ -229,7 +234,7 @@ def _profiles(
         found: list[str] = []
         for path in paths:
             if _is_server(config, path):
-                found += (group for group in groups if path in (group, *ancestors(group)))
+                found += _groups_in(groups, path)
             elif path in groups or not _may_come(config, unknown, path):
                 found.append(path)
         return tuple(dict.fromkeys(found))
@@ -242,11 +247,61 @@ def _profiles(
             active=of(profile.active),
             available=of(profile.available),
             read_only=profile.read_only,
+            destructive=profile.destructive,
             within=parent,
         )
 
     with config.at("[profiles]"):
         return in_their_parents({name: profile.within for name, profile in config.profiles.items()}, made)
+
+
+def _groups_in(groups: Iterable[str], path: str) -> list[str]:
+    """Return a group and those inside it."""
+    return [group for group in groups if path in (group, *ancestors(group))]
+
+
+_KEPT: Mapping[Access, tuple[bool | None, bool | None]] = {
+    "read": (True, None),
+    "write": (None, False),
+    "destructive": (None, None),
+}
+"""Which tools a right leaves, as profiles say it: `read_only` and `destructive`."""
+
+
+def _rights(
+    config: GatewayConfig,
+    groups: Mapping[str, PlacedGroup],
+    unknown: Mapping[str, str],
+    profiles: Iterable[Profile],
+    warnings: list[str],
+) -> Rights:
+    """Return what callers may do, each row as a profile without a name (SPEC GWY-19).
+
+    What a row names and there is not gives no right; with what is in a group come the groups inside it.
+    """
+    named = {profile.name: profile for profile in profiles}
+    found: dict[str, Profile] = {}
+    for key, row in config.rights.items():
+        place = f"[rights.{quoted_key(key)}]"
+        if missing := [server for server in row.servers if not _is_server(config, server)]:
+            raise ConfigError(f"{config.source}, {place}: there is no server {missing[0]!r}.")
+        if row.profile is not None and row.profile not in named:
+            raise ConfigError(f"{config.source}, {place}: there is no profile {row.profile!r}.")
+        for path in row.groups:
+            if path not in groups and not _may_come(config, unknown, path):
+                warnings.append(f"{config.source}, {place}: there is no group {path!r} now.")
+        read_only, destructive = _KEPT[row.access]
+        within = None if row.profile is None else named[row.profile]
+        paths = [path for one in (*row.servers, *row.groups) for path in (one, *_groups_in(groups, one))]
+        found[key] = Profile(
+            name="",
+            active=() if within is None else within.active,
+            available=tuple(dict.fromkeys(paths)) if row.servers or row.groups else ("*",),
+            read_only=read_only,
+            destructive=destructive,
+            within=within,
+        )
+    return Rights(config.rights, found)
 
 
 def _may_come(config: GatewayConfig, unknown: Mapping[str, str], path: str) -> bool:

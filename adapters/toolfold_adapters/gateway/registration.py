@@ -18,6 +18,7 @@ from ..files import quoted_key
 from ..skills import register_files
 from ..transport.garbage import set_apart
 from .beside import beside
+from .callers.rights import Rights
 from .config.settings import GatewayConfig
 from .finding import Finder
 from .grouping import Placed, PlacedGroup
@@ -252,6 +253,11 @@ class UpstreamRegistration:
         components = self._layout.components.items()
         own = (one for (kind, name), one in components if kind == "tool" and name in catalog.tools)
         return frozenset(one.original for one in own if one.server == server)
+
+    @property
+    def rights(self) -> Rights:
+        """What callers may do (SPEC GWY-19)."""
+        return self._layout.rights
 
     @property
     def finder(self) -> Finder:

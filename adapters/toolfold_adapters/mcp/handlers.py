@@ -75,6 +75,7 @@ class RequestHandlers:
         resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
+        selections: What requests select, within the rights of their callers.
         legacy: The sessions of legacy connections.
         subscriptions: The subscriptions of modern clients.
         calls: Counts requests in progress.
@@ -101,8 +102,8 @@ class RequestHandlers:
         self._wire = wire
         self._said = Memo[tuple[Any, ...], str](most=8)
         self._settings = settings
-        self._selections = Selections(tools, settings.profile, settings.active, by_request=settings.selection)
-        _ = self._selections.default.start
+        self.selections = Selections(tools, settings.profile, settings.active, by_request=settings.selection)
+        _ = self.selections.default.start
         limits, self._by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
         self.bounds: list[Bound] = []
@@ -118,11 +119,11 @@ class RequestHandlers:
         in_store = resumes and settings.store is not None
         stored = self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if in_store else None
         tally = Tally("sessions", limits.sessions)
-        self.legacy = LegacySessions(tools, self._selections, tally, tasks_of, stored)
+        self.legacy = LegacySessions(tools, self.selections, tally, tasks_of, stored)
         render = partial(Renderer, wire)
         legacy = self._delivery(self.legacy, render(modern=False), settings.call_tool_for(modern=False))
         if self._by_principal:
-            principals = PrincipalSessions(self._selections, self._shared, self.subscriptions)
+            principals = PrincipalSessions(self.selections, self._shared, self.subscriptions)
             self.subscriptions.before_listening = principals.follow
             modern = self._delivery(principals, render(modern=True, cache_scope="private"))
             self._of_process = modern
@@ -132,7 +133,7 @@ class RequestHandlers:
             self._of_process = self._delivery(states, render(modern=True), settings.call_tool)
         self._deliveries = {False: legacy, True: modern}
         renderers = {era: render(modern=era) for era in self._deliveries if settings.disclosure}
-        self.disclosure = {era: Disclosure(tools, self._selections, one) for era, one in renderers.items()}
+        self.disclosure = {era: Disclosure(tools, self.selections, one) for era, one in renderers.items()}
         self._disclosed = {era: self._delivery(self.disclosure[era], one) for era, one in renderers.items()}
         # The last step that can fail: a server that is not built must not reserve names.
         reserve_names(tools, wire, settings.added_tools)
@@ -166,7 +167,7 @@ class RequestHandlers:
         keys = signing_keys(settings.handle_key, os.environ, outliving=signs and settings.store is not None)
         signed = SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time)
         short = settings.handles == "stored"
-        return HandleStates(self._tools, self._selections, signed, short, self._handles, self._shared, tasks_of)
+        return HandleStates(self._tools, self.selections, signed, short, self._handles, self._shared, tasks_of)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -195,7 +196,7 @@ class RequestHandlers:
 
     def profile(self, ctx: RequestContext) -> Profile | None:
         """Return the profile that a request selects, or that all have."""
-        return self._selections.of(ctx.request).profile
+        return self.selections.of(ctx).profile
 
     def session(self, ctx: RequestContext) -> AbstractAsyncContextManager[Session]:
         """Return a context manager that yields the session of a request."""
@@ -295,7 +296,7 @@ class RequestHandlers:
 
     def _capabilities(self, given: dict[str, Any], ctx: RequestContext) -> dict[str, Any]:
         """Return the capabilities that a client has under its profile, which may be fewer (SPEC ISO-2)."""
-        selection = self._selections.of(ctx.request)
+        selection = self.selections.of(ctx)
         if selection.profile is not None:
             for bound in self.bounds:
                 given = bound(given, selection.profile, selection.catalog)
@@ -307,7 +308,7 @@ class RequestHandlers:
         Groups that an HTTP request selects are open. Clients that declare the extension for groups open none, and are
         listed no tool that does.
         """
-        selection = self._selections.of(ctx.request)
+        selection = self.selections.of(ctx)
         proxy, issued = self._settings.call_tool_for(modern=modern), modern and not own_client.get()
         if modern:  # the list of a client stays the same
             discloses = bool(self.disclosure) and declared(ctx, modern=True) == GROUPS_EXTENSION

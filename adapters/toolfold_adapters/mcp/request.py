@@ -12,10 +12,11 @@ from __future__ import annotations
 
 import ipaddress
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache
 from typing import TYPE_CHECKING, Any
+from weakref import WeakSet
 
 import mcp_types as types
 from attrs import field
@@ -31,6 +32,7 @@ from toolfold import (
     ParentInactive,
     Profile,
     QuotaExceeded,
+    Session,
     Snapshot,
     ToolfoldError,
     ToolNotFound,
@@ -237,6 +239,10 @@ class Selections:
         groups: The groups, or one.
         by_request: Whether a request may override it.
 
+    Attributes:
+        rights: Returns what a caller may do, as a profile that its own is within whatever it asks for (SPEC GWY-19), or
+            raises `MCPError`; `None` for all that there is.
+
     Raises:
         ConfigError: There is no such profile.
     """
@@ -244,6 +250,8 @@ class Selections:
     def __init__(
         self, tools: ToolSet, profile: str | Profile | None, groups: Iterable[str], *, by_request: bool
     ) -> None:
+        self.rights: Callable[[Principal], Profile | None] = lambda _: None
+        self._bound: WeakSet[Session] = WeakSet()
         self._tools = tools
         self._name = profile if isinstance(profile, str) else None
         self._by_request = by_request
@@ -259,8 +267,20 @@ class Selections:
             self._catalog, self._default = catalog, self._selection(profile, self._default.groups)
         return self._default
 
-    def of(self, request: Any) -> Selection:
-        """Return the selection of an HTTP request, or the server's default where it selects nothing.
+    def of(self, ctx: Any) -> Selection:
+        """Return the selection of a request, or the server's default where it selects nothing, within its rights.
+
+        Raises:
+            MCPError: Its caller has none.
+        """
+        return self._within_rights(self._chosen(ctx.request), ctx)
+
+    def of_caller(self, ctx: Any) -> Selection:
+        """Return the server's default within the rights of whoever sends a request; raises `MCPError`."""
+        return self._within_rights(self.default, ctx)
+
+    def _chosen(self, request: Any) -> Selection:
+        """Return what an HTTP request selects, or the server's default where it selects nothing.
 
         Unknown names are left out and logged, and so are groups that are not selectable, in the same words: only what
         its author chose opens a gate, and a request can't detect it (SPEC SES-6, VIS-5). A request can't override the
@@ -280,13 +300,48 @@ class Selections:
             log.warning("a request selected groups that do not exist: %s", enumerated(unknown))
         return self._selection(profile, [name for name in groups if name in known] if groups else default.groups)
 
-    def by_headers(self, request: Any) -> bool:
-        """Return whether headers determine what a request selects, which caches do not take into account."""
+    def is_private(self, ctx: Any) -> bool:
+        """Return whether what a request selects depends on what caches do not take into account: headers, rights."""
+        if self.rights(principal_of(ctx)) is not None:
+            return True
         return (
-            request is not None
+            ctx.request is not None
             and self._by_request
-            and any(f"toolfold-{what}" in request.headers for what in (GROUPS, PROFILE))
+            and any(f"toolfold-{what}" in ctx.request.headers for what in (GROUPS, PROFILE))
         )
+
+    def bind(self, session: Session, principal: Principal) -> None:
+        """Have a session be within the rights that its caller has by now, whatever they were when it began.
+
+        Each request does so for a session that it finds. Raises `MCPError`.
+        """
+        right = self.rights(principal)
+        if right is None and session not in self._bound:
+            return
+        profile = _within(self._own(session.profile), right)
+        if session.profile != profile:
+            session.profile = profile
+        if right is None:
+            self._bound.discard(session)
+        else:
+            self._bound.add(session)
+
+    def renewed(self, profile: Profile | None, ctx: Any) -> Profile | None:
+        """Return a session's profile as it is by now, within the rights of whoever sends a request."""
+        return _within(self._own(profile), self.rights(principal_of(ctx)))
+
+    def _within_rights(self, chosen: Selection, ctx: Any) -> Selection:
+        right = self.rights(principal_of(ctx))
+        return chosen if right is None else self._selection(_within(chosen.profile, right), chosen.groups)
+
+    def _own(self, profile: Profile | None) -> Profile | None:
+        """Return what a session's profile is without the rights that it was within; one that is gone has nothing."""
+        if profile is None or not profile.name:
+            return None
+        default = self.default.profile
+        if default is not None and default.name == profile.name:
+            return default
+        return self._tools.runtime.catalogs.present.profiles.get(profile.name, Profile(profile.name))
 
     def _selection(self, profile: Profile | None, groups: Iterable[str]) -> Selection:
         return Selection(self._tools.runtime.catalogs.under(profile), profile, groups)
@@ -299,6 +354,12 @@ class Selections:
         if (profile := self._tools.runtime.catalogs.present.profiles.get(asked)) is None:
             log.warning("a request asked for the profile %r, which does not exist", quoted(asked))
         return profile
+
+
+@lru_cache(maxsize=1024)
+def _within(profile: Profile | None, right: Profile | None) -> Profile | None:
+    """Return a profile within a right; either may be none."""
+    return profile if right is None else right if profile is None else profile.bounded(right)
 
 
 def refusal_text(error: ToolfoldError) -> str:

@@ -417,7 +417,8 @@ def _admitted(component: Component, admitted: set[str], profile: Profile, *, bou
         return False
     if component.kind != "tool" or component.control is not None:
         return True
-    return profile.keeps(bool(component.definition.get("annotations", {}).get("readOnlyHint", False)))
+    hints = component.definition.get("annotations", {})
+    return profile.keeps(hints.get("readOnlyHint") is True, hints.get("destructiveHint") is not False)
 
 
 class Catalogs:

@@ -205,9 +205,11 @@ class Component:
 class Profile:
     """A named choice of groups: active from the start, and allowed to be activated.
 
-    `"*"` in `available` means all others. `read_only=True` keeps only the tools whose `readOnlyHint` is true (PRO-3).
+    `"*"` in `available` means all others. `read_only=True` keeps only the tools whose `readOnlyHint` is true (PRO-3),
+    and `destructive=False` also those whose `destructiveHint` is false: without hints, a tool may destroy.
     `within` is the profile of a parent, such as of an agent that has subagents: what does not exist under that one does
-    not exist under this one, whatever it names (GWY-16).
+    not exist under this one, whatever it names (GWY-16). One whose name is empty is a bound alone: a session under it
+    is stored as one without a profile.
 
     SPEC PRO-1.
     """
@@ -217,6 +219,7 @@ class Profile:
     active: tuple[str, ...] = field(default=(), converter=paths_of, kw_only=True)
     available: tuple[str, ...] = field(default=(), converter=paths_of, kw_only=True)
     read_only: bool | None = field(default=None, kw_only=True)
+    destructive: bool | None = field(default=None, kw_only=True)
     within: Profile | None = field(default=None, kw_only=True)
 
     def __attrs_post_init__(self) -> None:
@@ -231,10 +234,20 @@ class Profile:
             return True
         return any(name == path or name.startswith(f"{path}.") for name in (*self.active, *self.available))
 
-    def keeps(self, reads: bool) -> bool:
-        """Return whether a tool exists under this profile that says, or does not say, that it only reads."""
+    def keeps(self, reads: bool, destroys: bool = True) -> bool:
+        """Return whether a tool exists under this profile.
+
+        Args:
+            reads: Whether it says that it only reads.
+            destroys: Whether it does not say that it destroys nothing, if it does more than read.
+        """
         own = self.read_only is None or reads is self.read_only
-        return own and (self.within is None or self.within.keeps(reads))
+        own = own and (self.destructive is None or (destroys and not reads) is self.destructive)
+        return own and (self.within is None or self.within.keeps(reads, destroys))
+
+    def bounded(self, bound: Profile) -> Profile:
+        """Return this profile within another one, and so are those that it is within itself (SPEC GWY-16)."""
+        return evolve(self, within=bound if self.within is None else self.within.bounded(bound))
 
     @property
     def named(self) -> frozenset[str]:

@@ -99,7 +99,7 @@ class Saved:
             snapshot: The state.
         """
         active = _persistent(snapshot.catalog, snapshot.configuration.oldest_first)
-        return _as_json(tools, None if profile is None else profile.name, active, snapshot.facts)
+        return _as_json(tools, None if profile is None else profile.name or None, active, snapshot.facts)
 
     @classmethod
     def read(cls, tools: str, data: Any) -> Saved:

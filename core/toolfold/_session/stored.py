@@ -259,7 +259,7 @@ class StoredSessions:
         now = session.state.now
         content = Content(
             self._tools.name,
-            None if profile is None else profile.name,
+            None if profile is None else profile.name or None,
             now.active,
             now.facts,
             tuple(start) or None,

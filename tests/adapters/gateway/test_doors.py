@@ -1,4 +1,4 @@
-"""The doors to what a server offers, and what bounds each: closed groups, profiles, quarantine (SPEC ISO-2).
+"""The doors to what a server offers, and what bounds each: closed groups, profiles, rights, quarantine (SPEC ISO-2).
 
 A row is a request for something of the server `out`. Where nothing bounds the caller it comes through: it says a word
 of the server, or the server is asked. Where something does, neither happens. A new kind of guard is a row of `GUARDS`.
@@ -26,8 +26,8 @@ from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.asgi import URL, Endpoint, endpoint_of
 from toolfold import ProtocolError, Session, ToolfoldError, include_stubs, invoke, stubs
 from toolfold.spi import KINDS
-from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
-from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig
+from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, open_gateway
+from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig, RightsConfig
 from toolfold_adapters.gateway.gateway import ANY_URI
 from toolfold_adapters.gateway.stored import Approvals
 from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire, connect
@@ -215,16 +215,28 @@ GUARDS: dict[str, dict[str, Any]] = {
     "nothing": {"active": ("in", "out")},
     "profile": {"profile": "narrow"},
     "profile of a parent": {"profile": "child"},
+    "right": {"active": ("in", "out")},
+    "right to a profile": {"active": ("in", "out")},
     "quarantine": {"active": ("in", "out")},
     "closed group": {"active": ("in",)},
 }
 
 
+RIGHTS = {
+    "right": {"*": RightsConfig(access="destructive", servers=("in",))},
+    "right to a profile": {"*": RightsConfig(access="read", profile="narrow")},
+}
+
+
+def config_for(guard: str) -> GatewayConfig:
+    update = {"on_change": "quarantine"} if guard == "quarantine" else {"rights": RIGHTS.get(guard, {})}
+    return CONFIG.model_copy(update=update)
+
+
 @asynccontextmanager
 async def guarded(guard: str, folder: Path) -> AsyncGenerator[tuple[Gateway, House]]:
     """Open a gateway; under quarantine all that `out` offers has changed since it was approved."""
-    quarantine = guard == "quarantine"
-    config = CONFIG.model_copy(update={"on_change": "quarantine"}) if quarantine else CONFIG
+    quarantine, config = guard == "quarantine", config_for(guard)
     for changed in (False, True) if quarantine else (False,):
         house = House(partial(vault, "out" if changed else ""))
         runtime = Runtime(clock=Clock(), transport=house.transport, approvals=Approvals(folder) if quarantine else None)
@@ -400,6 +412,7 @@ async def test_a_profile_bounds_skills_and_their_files(profile: str, delivery: A
                     assert (SECRET in said) == (profile == "with"), (name, era)
 
 
+BOUNDS = ["profile", "right"]
 STATES = ["known", "quarantined", "failed", "starting"]
 
 
@@ -407,11 +420,12 @@ STATES = ["known", "quarantined", "failed", "starting"]
 @pytest.mark.parametrize(
     "name", ["a tool called", "call_tool", "read_tool", "call_tools", "a group opened", "a search"]
 )
-async def test_outside_a_profile_a_server_is_answered_as_one_that_there_is_not(
-    state: str, name: str, tmp_path: Path
+@pytest.mark.parametrize("guard", BOUNDS)
+async def test_outside_a_profile_or_right_a_server_is_answered_as_one_that_there_is_not(
+    guard: str, state: str, name: str, tmp_path: Path
 ) -> None:
     """Whatever state it is in, and it isn't waited for."""
-    config = CONFIG.model_copy(update={"on_change": "quarantine"})
+    config = config_for(guard).model_copy(update={"on_change": "quarantine"})
     approvals = Approvals(tmp_path)
     said = "", ""
     for changed in [False, True] if state == "quarantined" else [False]:
@@ -428,7 +442,7 @@ async def test_outside_a_profile_a_server_is_answered_as_one_that_there_is_not(
                     if upstream.key not in house.gates:
                         await upstream.found_out()
                 if changed or state != "quarantined":
-                    server = server_of(gateway, "profile")
+                    server = server_of(gateway, guard)
                     said = await said_of(server, DOORS[name], "out"), await said_of(server, DOORS[name], "nil")
     assert said[0].replace("out", "nil") == said[1]
     assert "in__take" in said[0] if name == "a search" else "nil" in said[1]
@@ -453,20 +467,56 @@ async def test_a_handle_from_elsewhere_opens_no_door(tmp_path: Path) -> None:
             house.of("out")[-1].asked.clear()
 
 
+async def asked(wire: Wire, name: str, meta: Mapping[str, Any] = {}) -> Any:
+    """What is answered over a connection, or the message of an error."""
+    try:
+        return await wire.request(DOORS[name].method, {**DOORS[name].params, **({"_meta": meta} if meta else {})})
+    except ProtocolError as error:
+        return str(error)
+
+
+@pytest.mark.parametrize("handles", ["auto", "stored"])
+async def test_a_handle_opens_no_door_once_its_caller_has_no_right_to_it_any_more(handles: Any, tmp_path: Path) -> None:
+    async with guarded("nothing", tmp_path) as (gateway, house):
+        server = server_of(gateway, "nothing", active=(), handles=handles)
+        async with wired(server, "auto") as wire:
+            opened = await asked(wire, "a group opened")
+            meta = {HANDLE_META: opened["content"][0]["text"].split()[1]}
+            for comes in (True, False):
+                for name in ("tools listed", "a tool called", "a resource, listed"):
+                    house.of("out")[-1].asked.clear()
+                    assert came_through(house, await asked(wire, name, meta)) is comes, name
+                await gateway.reconfigure(config_for("right"))
+
+
+@pytest.mark.parametrize("name", ["a tool called", "a resource, listed", "tools listed", "a group opened"])
+async def test_a_connection_opens_no_door_once_its_caller_has_no_right_to_it_any_more(
+    name: str, tmp_path: Path
+) -> None:
+    async with guarded("nothing", tmp_path) as (gateway, house), wired(server_of(gateway, "nothing"), "legacy") as wire:
+        for comes in (True, False, True):
+            assert came_through(house, await asked(wire, name)) is comes
+            house.of("out")[-1].asked.clear()
+            await gateway.reconfigure(config_for("right" if comes else "nothing"))
+
+
 BY_URL = ["?groups=out", "?profile=wide", "?groups=in,out&profile=wide"]
 BY_HEADER = [{"toolfold-groups": "out"}, {"toolfold-profile": "wide"}]
 
 
 @pytest.mark.parametrize(("query", "headers"), [*((url, {}) for url in BY_URL), *(("", one) for one in BY_HEADER)])
-async def test_a_selection_by_url_or_header_opens_no_door(query: str, headers: dict[str, str], tmp_path: Path) -> None:
-    async with guarded("profile", tmp_path) as (gateway, house), endpoint_of(server_of(gateway, "profile")) as endpoint:
+@pytest.mark.parametrize("guard", [*BOUNDS, "right to a profile"])
+async def test_a_selection_by_url_or_header_opens_no_door(
+    guard: str, query: str, headers: dict[str, str], tmp_path: Path
+) -> None:
+    async with guarded(guard, tmp_path) as (gateway, house), endpoint_of(server_of(gateway, guard)) as endpoint:
         for name, door in DOORS.items():
             if "auto" in door.eras and door.method != "subscriptions/listen":
                 answered = await posted(endpoint, door, headers, query)
                 assert not came_through(house, answered.text), name
 
 
-@pytest.mark.parametrize("guard", ["nothing", "profile"])
+@pytest.mark.parametrize("guard", ["nothing", *BOUNDS])
 async def test_instructions_are_bounded(guard: str, tmp_path: Path) -> None:
     async with guarded(guard, tmp_path) as (gateway, _), wired(server_of(gateway, guard), "legacy") as wire:
         assert ("out" in (wire.facts.instructions or "")) == (guard == "nothing")
@@ -530,11 +580,11 @@ def test_what_a_gateway_is_served_with_has_rows_too() -> None:
 
 
 @pytest.mark.spec("GWY-12")
-@pytest.mark.parametrize("guard", ["nothing", "profile"])
+@pytest.mark.parametrize("guard", ["nothing", *BOUNDS])
 @pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_outside_a_profile_no_server_is_started(guard: str, era: ConnectMode) -> None:
     house = House(partial(vault, ""))
-    gateway = open_gateway(CONFIG, runtime=Runtime(clock=Clock(), transport=house.transport), wait=False)
+    gateway = open_gateway(config_for(guard), runtime=Runtime(clock=Clock(), transport=house.transport), wait=False)
     with anyio.fail_after(SECONDS):
         async with gateway as tools:
             include_status(tools, gateway.status_for)

@@ -112,12 +112,6 @@ def test_the_addresses_of_one_network_are_one_caller(host: str, caller: str) -> 
     assert address(host) == caller
 
 
-class NoStore:
-    """The sessions of a server that has no store."""
-
-    stored = None
-
-
 async def test_a_session_that_its_client_ends_gives_back_its_place_at_once() -> None:
     tally = Tally("sessions", Limit(2, None))
 
@@ -125,8 +119,8 @@ async def test_a_session_that_its_client_ends_gives_back_its_place_at_once() -> 
         headers = [(b"mcp-session-id", b"one")] if scope["method"] == "POST" else []
         await send({"type": "http.response.start", "status": 200, "headers": headers})
 
-    store: Any = NoStore()
-    sessions: Any = HttpSessions(app, build_server(make_desk()), tally, store)
+    server: Any = build_server(make_desk())
+    sessions: Any = HttpSessions(app, server, tally, server._handlers.legacy)
 
     async def ask(method: str, *headers: tuple[bytes, bytes]) -> None:
         await sessions({"type": "http", "method": method, "headers": headers}, None, ignore)

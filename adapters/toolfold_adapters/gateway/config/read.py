@@ -17,7 +17,7 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
-from pydantic import ValidationError
+from pydantic import TypeAdapter, ValidationError
 
 from toolfold import ConfigError, ManifestError
 from toolfold.spi import array, extras_named, table
@@ -45,6 +45,7 @@ from .settings import (
     OAuthConfig,
     OptionsConfig,
     ProfileConfig,
+    RightsConfig,
     UpstreamConfig,
 )
 
@@ -64,6 +65,7 @@ _TABLES: dict[str, Any] = {
     "upstreams": UpstreamConfig,
     "groups": GroupConfig,
     "profiles": ProfileConfig,
+    "rights": RightsConfig,
     "budgets": BudgetsConfig,
     "options": OptionsConfig,
 }
@@ -133,6 +135,14 @@ def parse_config(
         if over := [f"{name}.{key}" for name, one in running.items() for key in keys_of(one)]:
             problems.append(f"{file}, {section}: passed over, since {why}: {', '.join(over)}.{then}")
     return reader.config({}, problems)
+
+
+def rights_in(path: str | Path) -> Mapping[str, RightsConfig]:
+    """Return what callers may do, as a file says it whatever else is in it; raises `ConfigError`."""
+    try:
+        return TypeAdapter(dict[str, RightsConfig]).validate_python(read_table(Path(path)).get("rights", {}))
+    except ValidationError as error:
+        raise ConfigError(f"{path}, rights: {error}") from error
 
 
 def _workspace(file: Path, project: Path) -> Path:
@@ -291,7 +301,7 @@ def _serves(command: Iterable[str], file: Path) -> bool:
 def _message(file: str, problem: Any) -> str:
     """Return one of pydantic's findings as a sentence that names file, table and key."""
     where = list(problem["loc"])
-    size = 2 if where[0] in ("groups", "profiles") else 1
+    size = 2 if where[0] in ("groups", "profiles", "rights") else 1
     in_table = len(where) > size or problem["type"] == "model_type"
     if not in_table:
         return f"{file}{key_problem(problem, GatewayConfig)}"

@@ -38,6 +38,18 @@ description = "For a look around"
 within = "viewer"                       # that of a parent: what that does not have, this has not either
 available = ["*"]
 
+[rights.alice]                          # what the caller of that name may do: of a token, or a subject of an issuer
+access = "write"                        # "read", "write" for what destroys nothing, or "destructive" for all
+servers = ["files"]                     # and groups; all, if there is neither
+profile = "viewer"                      # which her sessions are within
+calls_per_minute = 60                   # and tokens_per_day of answers, and sessions at a time
+
+[rights."claim:role=admin"]             # a claim of a token, for those without a row of their name: the first that fits
+access = "destructive"
+
+[rights."*"]                            # all others; without it they are refused
+access = "read"
+
 [budgets]                               # in approximate tokens
 group_tokens = 2000                     # a server whose tools are more has groups in it where names show parts
 answer_tokens = 5000                    # the answer that opens a group is no longer
@@ -221,7 +233,40 @@ class ProfileConfig(_Table):
     available: Texts = ()
     description: str = ""
     read_only: bool | None = None
+    destructive: bool | None = None
     within: str | None = None
+
+
+Access = Literal["read", "write", "destructive"]
+
+
+class RightsConfig(_Table):
+    """What callers may do, whatever their requests say (SPEC GWY-19).
+
+    Args:
+        access: Which tools: `"read"` those whose `readOnlyHint` is true, `"write"` also those whose `destructiveHint`
+            is false, `"destructive"` all. A tool without hints may destroy.
+        servers: Everything of these servers, by their names.
+        groups: What is in these groups; with no servers either, all.
+        profile: The profile that their sessions are within.
+        sessions: How many connections with a session they may have at a time.
+        calls_per_minute: How many requests are passed on to servers.
+        tokens_per_day: About how many tokens the answers may have.
+    """
+
+    access: Access
+    servers: Texts = ()
+    groups: Texts = ()
+    profile: str | None = None
+    sessions: Annotated[int, Field(gt=0)] | None = None
+    calls_per_minute: Annotated[int, Field(gt=0)] | None = None
+    tokens_per_day: Annotated[int, Field(gt=0)] | None = None
+
+
+EVERYBODY = "*"
+"""The row of callers who have no other."""
+CLAIM = "claim:"
+"""What begins the key of a row for a claim: `claim:NAME=VALUE`."""
 
 
 class BudgetsConfig(_Table):
@@ -284,6 +329,8 @@ class GatewayConfig(_Table):
         groups: Path or segment to group; `None` to derive the groups from the servers.
         exclusions: Sets of groups of which at most one may be open.
         profiles: Name to profile.
+        rights: What callers may do, by name, by `claim:NAME=VALUE`, and `*` for all others; without any row, callers
+            may do all that there is (SPEC GWY-19).
         skills: Skills, each of which is a group; in a file, the folders that have them (SPEC SKL-2).
         pins: Patterns of tools that are in no group and always listed (SPEC FND-4).
         hidden: Patterns of tools that no list has (SPEC VIS-6).
@@ -302,6 +349,7 @@ class GatewayConfig(_Table):
     groups: Mapping[str, GroupConfig] | None = None
     exclusions: tuple[Texts, ...] = ()
     profiles: Mapping[str, ProfileConfig] = {}
+    rights: Mapping[str, RightsConfig] = {}
     skills: Annotated[tuple[Skill, ...], Field(exclude=True)] = ()
     pins: Texts = ()
     hidden: Texts = ()
@@ -313,6 +361,14 @@ class GatewayConfig(_Table):
     problems: Annotated[Texts, Field(exclude=True)] = ()
     source: Annotated[str, Field(exclude=True)] = "the gateway's configuration"
     place: Annotated[str, Field(exclude=True)] = ""
+
+    @field_validator("rights")
+    @classmethod
+    def _of_claims(cls, given: Mapping[str, RightsConfig]) -> Mapping[str, RightsConfig]:
+        for key in given:
+            if not key or (key.startswith(CLAIM) and not all(key.removeprefix(CLAIM).partition("="))):
+                raise ValueError(f'{key!r} is no key of a row: a name, "claim:NAME=VALUE" or "*"')
+        return given
 
     @property
     def prefixed(self) -> bool:

@@ -19,7 +19,10 @@ from toolfold import Context, InputRequired, ProtocolError, ToolError
 from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quoted, table
 
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
+from ...mcp.principal import Principal
 from ..beside import beside
+from ..callers.allowances import Allowances
+from ..config.settings import RightsConfig
 from ..stored import Item
 from ..upstream.life import ConnectionLost
 from ..upstream.link import Link
@@ -68,6 +71,8 @@ class Forwarding:
         clients: The clients.
         tasks: Where calls go on that wait for their client between two of its requests.
         unlisted: Returns the upstream that may have a resource which none lists.
+        row_of: Returns what a caller may do, if that is limited.
+        allowances: What callers may use up.
     """
 
     def __init__(
@@ -75,9 +80,13 @@ class Forwarding:
         clients: Clients,
         tasks: TaskGroup,
         unlisted: FindUpstream,
+        row_of: Callable[[Principal], RightsConfig | None],
+        allowances: Allowances,
     ) -> None:
         self._clients = clients
         self._unlisted = unlisted
+        self._row_of = row_of
+        self._allowances = allowances
         self.dialogues = Dialogues(tasks)
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> ToolHandler:
@@ -125,7 +134,7 @@ class Forwarding:
         Raises:
             ProtocolError: The upstream answered with this error.
             UpstreamError: It can't be used, or its answer was lost.
-            ToolError: The request can't be passed on.
+            ToolError: The request can't be passed on, or its caller has used up what it may.
         """
         if call.ctx is None:  # what came over a connection can be written to another
             _check_json(asked)
@@ -133,8 +142,13 @@ class Forwarding:
 
         async def perform(call: RequestInProgress) -> dict[str, Any]:
             try:
+                if (row := self._row_of(client.principal)) is not None:
+                    self._allowances.take(client.principal, row)
                 link = asked.upstream.link(client, call=True)
-                return await link.performed(partial(_answered, link, asked, call), client, call)
+                answer = await link.performed(partial(_answered, link, asked, call), client, call)
+                if row is not None:
+                    self._allowances.use(client.principal, row, answer)
+                return answer
             finally:
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 

@@ -65,8 +65,9 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     requests = Requests(gateway, handlers)
     gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
     handlers.bounds.append(requests.able)
+    handlers.selections.rights, handlers.legacy.most_sessions = gateway.rights_of, gateway.sessions_of
 
-    asked_for: set[str] = set()
+    asked_for: set[Profile | None] = set()
 
     async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
         """Have the first request answered before any server is started, and none that its profile leaves out.
@@ -79,8 +80,8 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
             profile = handlers.profile(ctx)
             if ask_after_first in server.middleware and (profile is None or not gateway.unknown):
                 server.middleware.remove(ask_after_first)  # no other request has more to ask
-            if (name := "" if profile is None else profile.name) not in asked_for:
-                asked_for.add(name)
+            if profile not in asked_for:
+                asked_for.add(profile)
                 gateway.ask_unknown(profile)
 
     server.middleware += [ask_after_first, remember_request]
@@ -153,20 +154,21 @@ class Requests:
             async with client.turn(uri):  # so that of requests that overlap the last one counts
                 if ctx.method == "resources/unsubscribe":
                     return await self._unwatch(client, session.view(), uri, asked)
-                return await self._watch(client, session.view(), uri, asked)
+                return await self._watch(client, session, uri, asked)
 
     async def _watch(
-        self, client: DownstreamClient, view: RequestView, uri: str, asked: Mapping[str, Any]
+        self, client: DownstreamClient, session: Session, uri: str, asked: Mapping[str, Any]
     ) -> dict[str, Any]:
         """Have a client notified of updates of a resource; if that fails, it is notified as it was before."""
-        link, before = self._link_of(client, view, uri), client.watched.get(uri)
+        link, before = self._link_of(client, session.view(), uri), client.watched.get(uri)
         check_uri(uri)
         if before is None:
             self._handlers.room.take(client.caller, 1, len(uri))
         client.watched[uri] = link
 
         def passed_on(update: dict[str, Any]) -> None:
-            link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
+            if self._may_watch(session, client, uri, link):
+                link.pass_on(client, partial(client.notify, "notifications/resources/updated", update))
 
         try:
             return await link.watch(asked, client, passed_on)
@@ -191,6 +193,14 @@ class Requests:
             raise unknown_resource(uri, modern=False)
         return upstream.link(client)
 
+    def _may_watch(self, session: Session, client: DownstreamClient, uri: str, link: Link) -> bool:
+        """Return whether a client may have a resource by now, whatever it might when it began to watch it (ISO-2)."""
+        try:
+            self._handlers.selections.bind(session, client.principal)
+        except MCPError:
+            return False
+        return self._gateway.upstream_of(uri, client, session.view()) is link.upstream
+
     def _give_back(self, client: DownstreamClient, uri: str) -> None:
         """Take note that a client no longer watches a resource, unless that is noted already."""
         if client.watched.pop(uri, None) is not None:
@@ -208,10 +218,11 @@ class Requests:
 
         `task_status` is started with those that are watched, not those refused: soon, also while servers start.
         """
-        watch, said = Watch(updated), False
+        said = False
         try:
             async with self._handlers.session(ctx) as session:
                 client, view = self._client(session, ctx), session.view()
+                watch = Watch(updated, partial(self._may_watch, session, client))
                 try:
                     for uri in uris:
                         await anyio.lowlevel.checkpoint()  # there may be many of them
@@ -300,6 +311,7 @@ class Requests:
             if text := _missing(missing):
                 alone = named and params.name != CALL_TOOLS
                 return _refusal(text) if alone else await self._without(ctx, params, text)
+        profile = self._handlers.selections.renewed(profile, ctx)
         return self._inside(params, profile) or await self._handlers.call(ctx, params)
 
     async def _not_said(self, ctx: ServerContext, upstreams: Sequence[Upstream]) -> list[Upstream]:
@@ -321,8 +333,7 @@ class Requests:
 
     def _inside(self, params: types.CallToolRequestParams, profile: Profile | None) -> types.CallToolResult | None:
         """Return the groups of a server that was listed as one itself until it had started, if that is opened."""
-        catalogs = self._gateway.tools.runtime.catalogs
-        catalog = catalogs.under(profile and catalogs.present.profiles.get(profile.name, profile))
+        catalog = self._gateway.tools.runtime.catalogs.under(profile)
         component = catalog.tools.get(params.name)
         if component is None or component.control is None or component.control[0] != "load":
             return None
@@ -367,13 +378,15 @@ class Requests:
 class Watch:
     """What one subscription of the modern era watches: `links` has the connection by the URI of each resource.
 
+    `updated` is called with what is updated, as long as `may` says of the resource and its connection that it may be.
     `begun` is set once each is watched or refused; what is refused is taken out.
     """
 
-    def __init__(self, updated: Callable[[str], None]) -> None:
+    def __init__(self, updated: Callable[[str], None], may: Callable[[str, Link], bool]) -> None:
         self.links: dict[str, Link] = {}
         self.begun = anyio.Event()
         self._updated = updated
+        self._may = may
 
     async def run(self) -> None:
         """Watch the resources, side by side: a server that starts or is slow holds up those of no other."""
@@ -383,8 +396,12 @@ class Watch:
         self.begun.set()
 
     async def _watch(self, uri: str, link: Link) -> None:
+        def passed_on(update: dict[str, Any]) -> None:
+            if self._may(uri, link):
+                self._updated(str(update.get("uri")))
+
         try:
-            await link.watch({"uri": uri}, self, lambda update: self._updated(str(update.get("uri"))))
+            await link.watch({"uri": uri}, self, passed_on)
         except ToolfoldError as error:
             log.warning("a client can't be notified of updates of a resource: %s", error)
             del self.links[uri]

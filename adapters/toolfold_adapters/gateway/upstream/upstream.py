@@ -80,7 +80,8 @@ class UpstreamStatus:
     `state` is that of its connection that is furthest, `since` the seconds for which it is so, `connections` says how
     many are open, and `tools` how many it offers; `None` if that is not known. `reason` says why the last failure was,
     to its operator, and `public_reason` to all others. `withheld` says whether some of it is withheld until it
-    is approved (SPEC GWY-11), and `approvals` why what is approved can't be stored or read, if it can't (SPEC ISO-3).
+    is approved (SPEC GWY-11), `approvals` why what is approved can't be stored or read, if it can't, and `rights` why
+    what callers may do can't be (SPEC ISO-3).
     `without_output` names the tools that are served without an output schema that clients can't compile (SPEC GWY-20).
     `cut` is how many definitions are left out, at least, since it lists more than is kept.
     """
@@ -97,6 +98,7 @@ class UpstreamStatus:
     approvals: str = ""
     public_reason: str = ""
     without_output: tuple[str, ...] = ()
+    rights: str = ""
 
 
 class Upstream:

@@ -80,8 +80,8 @@ class HandleStates:
 
         While the store of a session does not answer, the state that was known last will do (SPEC STO-5).
         """
-        handle, selection = carried_handle(request.ctx), self._selections.of(request.ctx.request)
-        private = handle is not None or self._selections.by_headers(request.ctx.request)
+        handle, selection = carried_handle(request.ctx), self._selections.of(request.ctx)
+        private = handle is not None or self._selections.is_private(request.ctx)
         if handle is None:
             yield ListSource(selection.start, private=private)
         elif is_signed(handle):
@@ -103,7 +103,7 @@ class HandleStates:
             HandleExpired: It has expired.
             StoreError: The session is in a store, which can't be used.
         """
-        selection, caller = self._selections.of(request.ctx.request), request.caller
+        selection, caller = self._selections.of(request.ctx), request.caller
         if handle is not None and not is_signed(handle):
             session = await self._session(request, selection, handle)
             reference = ByHandle(
@@ -138,7 +138,9 @@ class HandleStates:
         """Return the session of a stored handle; if what it inherits has been closed, end it."""
         if handle == own_client.get():  # which its first request opens with the groups that it selects
             start = selection.start.active
-            return await self._shared.get_or_create(handle, selection.profile, start, request.caller)
+            own = await self._shared.get_or_create(handle, selection.profile, start, request.caller)
+            self._selections.bind(own, request.principal)
+            return own
         session, why = None, "The handle is not one of this server for this caller, or has expired."
         name = _name(handle, request.principal.key)
         try:
@@ -150,6 +152,7 @@ class HandleStates:
         if session is None:
             self._tasks_of(request.ctx).start_soon(self._stored.end_if_over, name)
             raise HandleInvalid(f"{why} {AGAIN}")
+        self._selections.bind(session, request.principal)
         return session
 
     async def _issued(self, session: Session, new: str | None, principal: str) -> str:

@@ -35,7 +35,7 @@ from toolfold.spi import table
 
 from ...names import GROUPS_CHANGED, LISTS
 from ...tally import Tally
-from ..principal import principal_of
+from ..principal import Principal, principal_of
 from ..request import Request, Selections, caller_of, declares_groups, is_list, own_client
 from ..sdk import can_notify_in_responses, connection_of, has_standing_stream
 from .reference import ByList, ListedSessions
@@ -212,15 +212,16 @@ class LegacySessions(ListedSessions):
         tasks_of: Returns the task group of the running server, given the context of a request.
         stored: Has the sessions of connections over HTTP, if they are in a store.
 
-    `server` is to be set.
+    `server` is to be set. `most_sessions` returns how many a caller may have over HTTP, if that is fewer than others.
     """
 
     _tools: ToolSet
-    _selections: Selections
+    selections: Selections
     _tally: Tally
     _tasks_of: Callable[[Any], TaskGroup]
     stored: StoredSessions | None = None
     server: Server[Any] = field(init=False)
+    most_sessions: Callable[[Principal], int | None] = field(init=False, default=lambda _: None)
     _over: set[str | None] = field(init=False, factory=set[str | None])
     _connected: WeakValueDictionary[str | None, LegacyConnection] = field(
         init=False, factory=WeakValueDictionary[str | None, LegacyConnection]
@@ -239,9 +240,11 @@ class LegacySessions(ListedSessions):
         async with connection.during(ctx):
             if (stored := self._stored_for(sdk)) is None:
                 session = await connection.opened(lambda: self._new(request))
+                self.selections.bind(session, request.principal)
                 yield session, self.reference(session)
                 return
             session = await self._found(stored, ctx)
+            self.selections.bind(session, request.principal)
             connection.follow(session)
             connection.requests += 1
             async with session.storing():
@@ -271,7 +274,7 @@ class LegacySessions(ListedSessions):
         return None if connection.session_id is None else self.stored
 
     def _new(self, request: Request) -> Session:
-        selection = self._selections.of(request.ctx.request)
+        selection = self.selections.of(request.ctx)
         return self._tools.open_session(selection.profile, selection.paths, caller=request.caller)
 
     # -- in a store ---------------------------------------------------------------------------------------------------
@@ -309,7 +312,7 @@ class LegacySessions(ListedSessions):
             QuotaExceeded: There are as many as there may be.
             StoreError: The store can't be used.
         """
-        name, selection = _name(connection_of(ctx).session_id), self._selections.of(ctx.request)
+        name, selection = _name(connection_of(ctx).session_id), self.selections.of(ctx)
         stored = self.stored
         assert stored is not None
         session = stored.draft(

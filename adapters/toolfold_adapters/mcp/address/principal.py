@@ -55,10 +55,10 @@ class PrincipalSessions(ListedSessions):
 
     async def follow(self, ctx: Any) -> Session:
         """Return the session of the caller of a request, whose changes its subscribers are notified of."""
-        caller = principal_of(ctx).key
-        if not caller:
+        principal = principal_of(ctx)
+        if not principal.authenticated:
             raise unauthenticated()
-        default = self._selections.default
+        caller, default = principal.key, self._selections.of_caller(ctx)
         damaged: list[bool] = []
         session = await self._sessions.get_or_create(
             caller,
@@ -68,6 +68,7 @@ class PrincipalSessions(ListedSessions):
             reading=is_list(ctx),
             on_damage=lambda: damaged.append(True),
         )
+        self._selections.bind(session, principal)
         if damaged:
             self._lost.add(session)
         if session not in self._followed:

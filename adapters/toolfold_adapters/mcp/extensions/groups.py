@@ -141,7 +141,7 @@ class Disclosure:
     async def reading(self, request: Request) -> AsyncGenerator[ListSource]:
         """Yield what a list is made from: what is in no group."""
         start = Snapshot.of(self._start(request.ctx).catalog.ungrouped)
-        yield ListSource(start, private=self._selections.by_headers(request.ctx.request))
+        yield ListSource(start, private=self._selections.is_private(request.ctx))
 
     @asynccontextmanager
     async def state(
@@ -151,7 +151,7 @@ class Disclosure:
 
         Control tools are unknown, since nothing that they open would stay open.
         """
-        start, profile = self._start(request.ctx), self._selections.of(request.ctx.request).profile
+        start, profile = self._start(request.ctx), self._selections.of(request.ctx).profile
         component = self._find(start, kind, name)
         if component is not None and component.control is not None:
             raise ToolNotFound(component.name)
@@ -227,7 +227,7 @@ class Disclosure:
         return found
 
     def _start(self, ctx: Any) -> Snapshot:
-        return self._selections.of(ctx.request).start
+        return self._selections.of(ctx).start
 
     def _root(self, start: Snapshot) -> RequestView:
         return self._tools.runtime.view_of(Snapshot.of(start.catalog.ungrouped), self._renderer.names.to_wire)
@@ -238,7 +238,7 @@ class Disclosure:
 
     def _complete(self, ctx: Any, disclosed: Disclosed, **result: Any) -> dict[str, Any]:
         """Return an answer, private if it depends on more than the parameters of its request."""
-        own = self._selections.by_headers(ctx.request) or disclosed.changing
+        own = self._selections.is_private(ctx) or disclosed.changing
         scope = {"cacheScope": "private"} if own and self._renderer.modern else {}
         return {**self._renderer.complete(result), **scope}
 

@@ -9,6 +9,7 @@ cache, so an idle one makes room here whatever the limit does when it is reached
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Container
 from math import inf
 from typing import Any
@@ -17,6 +18,7 @@ from weakref import WeakValueDictionary
 import anyio
 from mcp.server.lowlevel import Server
 from mcp.server.streamable_http import MCP_SESSION_ID_HEADER
+from mcp.shared.exceptions import MCPError
 from mcp.shared.inbound import MCP_PROTOCOL_VERSION_HEADER
 from mcp_types import INTERNAL_ERROR
 from mcp_types.version import HANDSHAKE_PROTOCOL_VERSIONS
@@ -25,10 +27,11 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from toolfold import Limit, StoreError
-from toolfold.spi import Caller, Full
+from toolfold.spi import Caller, Full, quoted
 
 from ...tally import Tally
 from ..address.legacy import LegacySessions
+from ..principal import principal_of
 from ..request import caller_at
 from ..sdk import (
     end_http_session,
@@ -39,6 +42,8 @@ from ..sdk import (
     wrap_endpoint,
 )
 from .guards import error_response, limit_response
+
+log = logging.getLogger("toolfold.mcp")
 
 FORGOTTEN = 64
 """How many sessions that have ended may still be recorded, about."""
@@ -56,6 +61,8 @@ def guard_sessions(server: Server[Any], limit: Limit, legacy: LegacySessions) ->
 
 class HttpSessions:
     """Passes on a request that opens a session if there is room for one, and others after their session is known.
+
+    Whoever has no rights is refused (SPEC GWY-19).
 
     Args:
         app: The endpoint of the SDK.
@@ -77,6 +84,13 @@ class HttpSessions:
         """Answer a request, or refuse it."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
+            return
+        principal = principal_of(None)
+        try:
+            self._legacy.selections.rights(principal)
+        except MCPError as error:
+            log.warning("refused a request of %r: it has no rights", quoted(str(principal)))
+            await error_response(403, str(error))(scope, receive, send)
             return
         session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         opens = session_id is None and _is_legacy(scope)
@@ -149,15 +163,16 @@ class HttpSessions:
 
     async def _take(self, caller: Caller) -> None:
         """Take a place for a session, ending an idle one if need be and allowed; raises `Full`."""
-        if not self._tally.has_room(caller) or len(self._opened) > 2 * len(http_sessions(self._server)) + FORGOTTEN:
+        most, known = self._legacy.most_sessions(principal_of(None)), len(http_sessions(self._server))
+        if self._tally.exceeded(caller, most=most) or len(self._opened) > 2 * known + FORGOTTEN:
             self._forget_ended()
-        if (exceeded := self._tally.exceeded(caller)) is not None:
+        if (exceeded := self._tally.exceeded(caller, most=most)) is not None:
             _, own = exceeded
             if self._resumes:
                 await self._end_idlest({caller} if own else None)
             elif self._tally.limit.when_full == "end_idlest":
                 await self._end_idlest({caller})
-        self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None))
+        self._tally.take(caller, lambda own: self._seconds_left({caller} if own else None), most=most)
 
     def _forget_ended(self) -> None:
         open_now = http_sessions(self._server)
