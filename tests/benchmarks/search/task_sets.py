@@ -95,12 +95,19 @@ def own(*, held: bool = True) -> list[TaskSet]:
 
 
 def _of_models(groups: tuple[Group, ...], *, held: bool) -> list[TaskSet]:
-    """Return the queries as models write them, and more that no tool fits; halves are those of tools."""
-    found = tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
-    chosen = [*found["queries"].items()][held::2]
+    """Return the queries as models write them, halved by their tools, and more that no tool fits."""
+    chosen = [*_models()["queries"].items()][held::2]
     tasks = tuple(Task((query,), (frozenset({tool}),)) for tool, queries in chosen for query in queries)
-    missing = tuple(Task((query,), ()) for query in found["words"]["nothing"][held::2])
-    return [TaskSet("own: models", groups, tasks), TaskSet("own: no tool", groups, missing)]
+    return [TaskSet("own: models", groups, tasks), _without_tool("own", "nothing", groups, held=held)]
+
+
+def _without_tool(name: str, key: str, groups: tuple[Group, ...], *, held: bool) -> TaskSet:
+    missing = tuple(Task((query,), ()) for query in _models()["words"][key][held::2])
+    return TaskSet(f"{name}: no tool", groups, missing)
+
+
+def _models() -> Mapping[str, Any]:
+    return tomllib.loads(Path(__file__).with_name("models.toml").read_text(encoding="utf-8"))
 
 
 def as_users_speak(groups: Iterable[Group], *, held: bool = True) -> list[TaskSet]:
@@ -108,7 +115,9 @@ def as_users_speak(groups: Iterable[Group], *, held: bool = True) -> list[TaskSe
 
     Every second one is held out: weights and thresholds are chosen by the others alone.
     """
-    return _queries("users", "queries.toml", groups, held=held)
+    servers = tuple(groups)
+    users = _queries("users", "queries.toml", servers, held=held)
+    return [*users, _without_tool("users", "servers_nothing", servers, held=held)]
 
 
 def _queries(name: str, file: str, groups: Iterable[Group], *, held: bool) -> list[TaskSet]:
