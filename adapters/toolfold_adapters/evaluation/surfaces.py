@@ -29,7 +29,6 @@ from .links import ArmLink, InProcess, Programs, Served, ToolAnswer
 from .tasks import ObservedCall, Task
 from .world import Simulation, Tool, World
 
-OPENERS = frozenset({"open_group", "close_group"})
 PROXY = "call_tool"
 PROGRAM = "(program)"
 """What stands in a record before the calls of a program."""
@@ -110,7 +109,7 @@ class Surface:
     @property
     def instructions(self) -> str:
         """The instructions of the server, as far as the host passes them on."""
-        return self.link.instructions[: self.host.instructions] if self.arm.directory else ""
+        return self.link.instructions[: self.host.instructions]
 
     async def definitions(self) -> Mapping[str, dict[str, Any]]:
         """Return the list, as far as the host passes it on, by name."""
@@ -119,7 +118,7 @@ class Surface:
             cut = self.host.descriptions
             shown = [{**one, "description": one["description"][:cut]} for one in listed]
             self._listed = listed
-            self._shown = {one["name"]: one for one in shown if self.arm.directory or one["name"] not in OPENERS}
+            self._shown = {one["name"]: one for one in shown}
             self._list_tokens = self.link.tokens(self._shown.values())
         return self._shown
 
@@ -213,11 +212,12 @@ class Offers:
         self, arm: Arm, chosen: Sequence[Tool], task: Task
     ) -> tuple[ToolSet, Simulation, dict[str | None, Any]]:
         """Return a tool set with its simulation, and its servers by profile: the same one for the same tools."""
-        key = (arm.grouped, arm.search, tuple(tool.name for tool in chosen))
+        key = (arm.grouped, arm.search, arm.directory, tuple(tool.name for tool in chosen))
         if key in self._made and not task.withdrawn:
             return self._made[key]
         simulation = Simulation()
-        tools = self.world.tool_set(chosen, simulation, grouped=arm.grouped, search=bm25 if arm.search else None)
+        search = bm25 if arm.search else None
+        tools = self.world.tool_set(chosen, simulation, grouped=arm.grouped, search=search, directory=arm.directory)
         if task.withdrawn:
             gone = [tool.name for tool in chosen if tool.name in task.withdrawn]
             simulation.withdraw = lambda: _unregister(tools, gone)

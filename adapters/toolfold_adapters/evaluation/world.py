@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from attrs import define, field
 
-from toolfold import Catalog, Component, Ranker, ToolSet
+from toolfold import Catalog, Component, Loader, Ranker, ToolSet
 from toolfold.spi import ancestors, frozen
 from toolfold_adapters.names import wire_name
 
@@ -147,15 +147,25 @@ class World:
         return sha256(f"{self.seed} {text}".encode()).digest()
 
     def tool_set(
-        self, chosen: Sequence[Tool], simulation: Simulation, *, grouped: bool, search: Ranker | None
+        self,
+        chosen: Sequence[Tool],
+        simulation: Simulation,
+        *,
+        grouped: bool,
+        search: Ranker | None,
+        directory: bool = True,
     ) -> ToolSet:
-        """Return the chosen tools as a tool set: in their groups, or all of them in none."""
+        """Return the chosen tools as a tool set: in their groups, or all of them in none.
+
+        Without a directory searches alone open groups: no list has what opens them by name.
+        """
         if not grouped:
             tools = ToolSet(self.catalog.name, control="none")
             for tool in chosen:
                 self._register(tools, tool, wire_name(tool.name), simulation)
             return tools
-        tools = ToolSet(self.catalog.name, control="open_group", on_hidden="hint", search=search)
+        control = Loader(name="open_group", closer="close_group", needs_groups=True, hidden=not directory)
+        tools = ToolSet(self.catalog.name, control=control, on_hidden="hint", search=search)
         used = {path for tool in chosen if tool.group for path in (*ancestors(tool.group), tool.group)}
         for group in self.catalog.groups:
             if group.path in used:

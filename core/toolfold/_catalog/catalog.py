@@ -354,6 +354,11 @@ class Catalog(Displayed):
         return {path: tool for path, tool in tools.items() if tool in self.tools}
 
     @cached_property
+    def named_openers(self) -> Mapping[str, str]:
+        """Those of `openers` whose tools are listed, so that a model can be told to call them."""
+        return {path: tool for path, tool in self.openers.items() if not self.tools[tool].never_listed}
+
+    @cached_property
     def openable(self) -> int:
         """The groups that the library's own control tools open, as a bit set.
 

@@ -85,6 +85,7 @@ class Loader:
         closer_description: What the model reads about that tool.
         needs_groups: Whether there is no such tool while there is no group that it can open.
         opens_outer: Whether it opens the groups that a group is in as well, instead of saying that they come first.
+        hidden: Whether lists leave its tools out: a model opens groups by searches alone, and code by name.
         room: How many characters the description has at most, with the list of groups: their descriptions are cut to
             fit, and then their names (SPEC CTL-7). Opening a group shows its description whole.
     """
@@ -100,6 +101,7 @@ class Loader:
     closer_description: str = "Close a group and the groups in it."
     needs_groups: bool = False
     opens_outer: bool = False
+    hidden: bool = False
     room: int = 2_000
 
     def opened_with(self, path: str) -> tuple[str, ...]:

@@ -164,7 +164,7 @@ def _directory_of(loader: Loader, known: Directory, finder: str | None) -> str:
 def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: Loader) -> Component:
     control = control_component((role, ""), name, description, loader.schema, handle, Always(), None)
     # It checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
-    return evolve(control, arguments=None, loader=loader)
+    return evolve(control, arguments=None, loader=loader, hidden=loader.hidden)
 
 
 def group_named(component: Component, name: str, arguments: Mapping[str, Any], catalog: Catalog) -> str | ToolResult:

@@ -37,7 +37,7 @@ def prompt_section(of: ToolSet | Session, *, to_wire: ToWire = str, active: Iter
 
 
 def _listed(catalog: Catalog, to_wire: ToWire) -> str:
-    groups = catalog.openers
+    groups = catalog.named_openers
     if not groups:
         return ""
     opener = to_wire(next(iter(groups.values())))

@@ -207,7 +207,8 @@ def _closed(reason: Reason, paths: Sequence[str], view: RequestView) -> Reason:
     first, displaced = forest.paths[bits(missing)[0]], 0
     for one in bits(missing):
         displaced |= forest.displaces[one] & active
-    excluding, how = forest.named(displaced), opener(first, view)
+    is_tool = reason.kind == "tool" and reason.name in catalog.tools
+    excluding, how = forest.named(displaced), opener(first, view, reason.name if is_tool else None)
     if how and excluding:
         now = forest.displaces[catalog.index[first]] & active == displaced
         how += f", {'which' if now else f'and {paths[0]} then'} closes {', '.join(excluding)}"
@@ -299,17 +300,23 @@ def _without_prefix(name: str, known: Iterable[str]) -> str | None:
     return max(found, key=len, default=None)
 
 
-def opener(path: str, view: RequestView) -> str | None:
-    """Return a clause that says what opens a group now, with the caller's names of tools; `None` if nothing does."""
+def opener(path: str, view: RequestView, wanted: str | None = None) -> str | None:
+    """Return a clause that says what opens a group now, with the caller's names of tools; `None` if nothing does.
+
+    It names only what lists have: where they lack what opens groups, a search for the tool that is `wanted` opens them.
+    """
     catalog = view.snapshot.catalog
     group, loader = catalog.group(path), catalog.loader
     if activator := _offered(f"{path}{SEPARATOR}activate", view):
         return f"call {view.to_wire(activator.name)} first"
-    if group.controls and loader is not None:
+    if group.controls and loader is not None and _offered(loader.name, view):
         argument = next(iter(loader.input_schema["properties"]))
         return f"call {view.to_wire(loader.name)} {json.dumps({argument: path})} first"
     if group.opens_on is not None and (event := _offered(group.opens_on, view)):
         return f"it opens when {view.to_wire(event.name)} succeeds"
+    if wanted is not None and catalog.openable >> catalog.index[path] & 1 and (finder := catalog.finder) is not None:
+        arguments = json.dumps({"query": view.to_wire(wanted), "open": True})
+        return f"call {view.to_wire(finder.name)} {arguments} first"
     return None
 
 

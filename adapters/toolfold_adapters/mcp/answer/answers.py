@@ -233,7 +233,7 @@ def instructions_for(given: str, catalog: Catalog, wire: WireNames, then: str) -
         wire: The names that clients see.
         then: How the tools of a group are called that is open; see `way_of_calling`.
     """
-    by_group = catalog.openers
+    by_group = catalog.named_openers
     if not by_group:
         return given
     opener = wire.to_wire(next(iter(by_group.values())))
