@@ -259,7 +259,7 @@ async def open_target(
     from toolfold_adapters.clock import elapsed
     from toolfold_adapters.gateway import Runtime, open_gateway
     from toolfold_adapters.gateway.config.read import changes_of
-    from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, stored_folder
+    from toolfold_adapters.gateway.stored import Approvals, DefinitionCache, ProbeMemory, stored_folder
     from toolfold_adapters.gateway.upstream.pool import nowhere
     from toolfold_adapters.gateway.upstream.transports import Transports
 
@@ -273,6 +273,7 @@ async def open_target(
             folder=None if folder is None else str(folder),
         ),
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
+        probes=ProbeMemory(stored_folder("definitions")),
         approvals=Approvals(stored_folder("approved"), serving=serving),
         one_user=pool is not None,
         environ=environ or {},

@@ -32,6 +32,7 @@ from toolfold.spi import KINDS, Kind, frozen, table
 from ..mcp.extensions.offered_groups import OfferedGroup
 from .config.settings import Entry, UpstreamConfig
 from .upstream.definitions import HINTS, Definitions, Known, Table, Usable
+from .upstream.handshake import Outcome, Probed
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -278,6 +279,61 @@ class DefinitionCache:
             self._files.write(_cache_key(config), stored)
         else:
             self._files.remove(_cache_key(config))
+
+
+PROBED_SECONDS = 7 * 24 * 3600.0
+"""For how long a server is not asked again for an era that it did not answer for: its version may stay the same."""
+
+
+class ProbeMemory:
+    """Which upstreams did not answer when they were asked for the newest era (SPEC GWY-18), until they are another one.
+
+    It is stored as the definitions are, and by the same.
+
+    Args:
+        folder: Where the files are; without one nothing is stored.
+        now: Returns the time, in seconds of the Unix epoch.
+    """
+
+    def __init__(self, folder: Path | None = None, now: Callable[[], float] = time.time) -> None:
+        self._files = Files(folder, "what is known of eras", TypeAdapter[Any](_form(Probed, format=Literal[1])))
+        self._now = now
+        self._noted: dict[str, Probed | None] = {}
+
+    def read(self, config: UpstreamConfig) -> Probed | None:
+        """Return what is stored of an upstream, or `None`."""
+        key = _probe_key(config)
+        if key not in self._noted:
+            stored: dict[str, Any] | None = self._files.read(key)
+            self._noted[key] = None if stored is None else Probed(**{one: stored[one] for one in fields_dict(Probed)})
+        found = self._noted[key]
+        return found if found is not None and 0 <= self._now() - found.at < PROBED_SECONDS else None
+
+    def note(self, config: UpstreamConfig, outcome: Outcome | None, server: tuple[str, str] | None) -> None:
+        """Take note of how an upstream was reached that calls itself so.
+
+        Args:
+            config: How it is reached.
+            outcome: What it did when it was asked for the newest era; `None` if it was not asked, or answered.
+            server: Its name and version; `None` if it did not start.
+        """
+        key, before = _probe_key(config), self.read(config)
+        if before is not None and before.server is None and server is not None:
+            outcome = outcome or before.outcome  # it has started now that it was not asked
+        if outcome is not None:
+            self._noted[key] = probed = Probed(outcome=outcome, server=server, at=self._now())
+            self._files.write(key, {"format": 1, **asdict(probed)})
+        elif before is not None and before.server != (server or before.server):
+            self.forget(config)
+
+    def forget(self, config: UpstreamConfig) -> None:
+        """Have an upstream be asked again."""
+        self._noted[_probe_key(config)] = None
+        self._files.remove(_probe_key(config))
+
+
+def _probe_key(config: UpstreamConfig) -> str:
+    return f"era of {_cache_key(config)}"
 
 
 def _cache_key(config: UpstreamConfig) -> str:

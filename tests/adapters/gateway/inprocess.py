@@ -18,7 +18,8 @@ from tests.adapters.gateway.upstreams.shop import Shop
 from toolfold import Session
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.stored import DefinitionCache
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, OnNotification, OnRequest, Wire, connect
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import OnNotification, OnRequest, Wire, connect
 from toolfold_adapters.mcp import build_server
 
 SECONDS = 60

@@ -30,7 +30,8 @@ from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, open_gate
 from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig, RightsConfig
 from toolfold_adapters.gateway.gateway import ANY_URI
 from toolfold_adapters.gateway.stored import Approvals
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire, connect
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import Wire, connect
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META
 from toolfold_adapters.observe.status import STATUS_TOOL, include_status

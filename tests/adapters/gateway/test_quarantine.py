@@ -307,7 +307,8 @@ class Turncoat(Shop):
         return await super().read(ctx, params)
 
 
-QUARANTINED = config_of("a").model_copy(update={"on_change": "quarantine", "groups": {}})  # no tool is in a group
+# no tool is in a group
+QUARANTINED = config_of("a", mode="legacy").model_copy(update={"on_change": "quarantine", "groups": {}})
 ENTRY_OF_A = QUARANTINED.entry(ONE_SERVER)
 
 

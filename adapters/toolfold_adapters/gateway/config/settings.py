@@ -158,8 +158,8 @@ class UpstreamConfig(_Table):
         max_connections_per_caller: How many of them clients of one caller may have, where callers are known; by default
             a quarter, and 50 at most.
         max_message_bytes: How large a message of it may be; the connection ends on a larger one (SPEC GWY-12).
-        mode: `"legacy"` to begin with `initialize`, the default for a command, which every server knows; `"auto"` to
-            ask for the newest revision first, the default for a URL.
+        mode: `"auto"`, the default, to ask for the newest era first (SPEC GWY-18); `"legacy"` to speak the older one,
+            whatever the server speaks.
     """
 
     command: Annotated[Texts, Field(min_length=1)] | None = None

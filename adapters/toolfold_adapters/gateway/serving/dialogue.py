@@ -133,6 +133,12 @@ class Dialogues:
         self._tasks = tasks
         self._waiting: dict[str, _Waiting] = {}
 
+    def wait_for(self, call: RequestInProgress) -> bool:
+        """Return whether a request has the token of a call that waits for its client."""
+        params = call.ctx.params if call.ctx is not None else None
+        token = (params or {}).get("requestState")
+        return isinstance(token, str) and token in self._waiting
+
     async def go_on(
         self,
         call: RequestInProgress,

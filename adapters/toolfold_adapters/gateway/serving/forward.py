@@ -152,7 +152,8 @@ class Forwarding:
             finally:
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
-        if call.modern and client.capabilities and not asked.upstream.modern:
+        translated = not asked.upstream.modern or self.dialogues.wait_for(call)  # it may have become modern meanwhile
+        if call.modern and client.capabilities and translated:
             return await self.dialogues.go_on(call, client.principal, perform)
         return await perform(call)
 
@@ -174,7 +175,8 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
     wanted = asked.progress if _wants_progress(call.ctx) else None
     report = _reporter(link, client, wanted) if wanted is not None else None
     again: dict[str, Any] = {}
-    if wire.facts.modern and call.modern and call.ctx is not None:
+    passes = call.modern and call.asks is None  # else it is in a dialogue, as with an upstream that was not modern yet
+    if wire.facts.modern and passes and call.ctx is not None:
         again = {key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN}
     if wire.facts.modern and client.level is not None:
         again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
@@ -192,7 +194,7 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
 
     try:
         if wire.facts.modern:
-            answer = await (request(params) if call.modern else in_rounds(call, params, request, done))
+            answer = await (request(params) if passes else in_rounds(call, params, request, done))
         else:
             answer = await _after_visits(link, client, call, partial(request, params))
     finally:

@@ -7,5 +7,5 @@ definitions.py    what it offers: asked for, and what can be used   transports.p
 stderr.py         why a process ended, by what it wrote             awaited.py  which requests wait for an answer
 relisting.py      when lists that change often are read again       logins.py   logins at URLs, and their tokens
 redirect.py       where a login sends the browser                   pool.py     servers that several gateways share
-direct.py         requests over pipes, past the SDK
+direct.py         requests over pipes, past the SDK                 handshake.py  in which era a server is spoken to
 """

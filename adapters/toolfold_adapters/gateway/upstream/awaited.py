@@ -41,6 +41,8 @@ TEXT_SECONDS = 300.0
 """How long a request may wait that a line of text may have been the answer to, once the server says nothing more."""
 STREAMED = "subscriptions/listen"
 """A request whose answer comes at its end, which may be never; so a lost answer is hardly its own."""
+PROBE = "server/discover"
+"""The request for the newest era: a server of an older one may never answer it."""
 MOST_ABANDONED = 1_000
 """How many requests that nobody waits for any more are known by their ids."""
 MOST_FORMS = 100
@@ -65,6 +67,7 @@ class Awaited:
         self.untidy = 0
         self._waiting: set[RequestId] = set()
         self._streamed: set[RequestId] = set()
+        self._probes: set[RequestId] = set()
         self._abandoned: deque[RequestId] = deque(maxlen=MOST_ABANDONED)
         self._notified = 0  # since when no later request was answered
         self._later: set[RequestId] = set()
@@ -98,11 +101,18 @@ class Awaited:
             self._later.add(identity)
             if message.method == STREAMED:
                 self._streamed.add(identity)
+            elif message.method == PROBE:
+                self._probes.add(identity)
         elif isinstance(message, JSONRPCNotification):
             self._notified += 1
             self._later.clear()
             if message.method == "notifications/cancelled":
                 self._abandon(cancelled_request_id_from_params(message.params))
+
+    def give_up_probe(self) -> None:
+        """Take note that the answer to the request for the newest era is not waited for any more."""
+        while self._probes:
+            self._abandon(self._probes.pop())
 
     def came(self, item: Item) -> None:
         """Take note of what came."""

@@ -27,6 +27,7 @@ from ..serving.pages import COMPLETE, Pages
 from ..spelling import Spellings
 from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
+from .handshake import ConnectMode, Outcome, Probe
 from .life import (
     ConnectionLost,
     Effect,
@@ -400,9 +401,29 @@ class Link:
     # -- its task -----------------------------------------------------------------------------------------------------
 
     async def _run(self) -> None:
-        upstream, stop = self.upstream, self._stop
+        stop, probe = self._stop, Probe()
+        event, reason, too_late = await self._held(self.upstream.mode, probe, stop)
+        if event is Event.FAILED and too_late:
+            self.upstream.probed(probe, None)
+        elif event is Event.FAILED and probe.failed and self.upstream.config.command and not stop.is_set():
+            log.debug("the MCP server %s ended when it was asked for the newest era", self.upstream.name)
+            event, reason, _ = await self._held("older_first", Probe(), stop, "ended")
+        self.step(event, reason)
+
+    async def _held(
+        self, mode: ConnectMode, probe: Probe, stop: anyio.Event, outcome: Outcome | None = None
+    ) -> tuple[Event, str, bool]:
+        """Hold a connection while it lasts, and return how it ended, why, and whether it took too long to start.
+
+        Args:
+            mode: How to agree on a version.
+            probe: Takes note of how the server takes the question for the newest era.
+            stop: Is set to have it end.
+            outcome: How it took that over the connection before.
+        """
+        upstream = self.upstream
         self._answered, self._relist, self._current = None, anyio.Event(), anyio.Event()
-        event, reason, unparsed = Event.FAILED, "", 0
+        event, reason, unparsed, too_late = Event.FAILED, "", 0, False
         stderr = self._stderr = ServerStderr(upstream.name)
         failure: Exception | None = None
         try:
@@ -411,20 +432,24 @@ class Link:
                 server_stderr.set(stderr)
                 async with connect(
                     upstream.transport(upstream.config, upstream.key),
-                    upstream.mode,
+                    mode,
                     self.capabilities,
                     self._answer,
                     self._take,
+                    probe,
                 ) as wire:
                     try:
+                        upstream.probed(probe, wire, outcome)
                         listed = await upstream.begin(self, wire)
                         listed = await self._settled(wire) or listed
                         self._opening.deadline, self._opening = math.inf, None
+                        stderr.started()
                         event = Event.LOST
                         await self._hold(wire, stop, listed)
                     finally:
                         unparsed, failure = wire.unparsed, wire.failure
             if event is Event.FAILED:
+                too_late = not stop.is_set()
                 reason = too_slow(upstream.config, unparsed)
             elif stop.is_set():
                 event = Event.STOPPED
@@ -434,11 +459,13 @@ class Link:
                 reason = ended(stderr.error) if failure is None else reason_of(failure, upstream.config, unparsed)
         except Exception as error:
             log.debug("the connection to the MCP server %s failed", upstream.name, exc_info=True)
+            if not probe.failed:
+                stderr.failed()
             reason = reason_of(error, upstream.config, unparsed, stderr.reason)
         finally:
             self.wire = self._opening = self.offered = self._holding = self._stderr = None
             self._current.set()  # who waits finds that it has ended
-        self.step(event, upstream.for_operator(reason))
+        return event, upstream.for_operator(reason), too_late
 
     async def _settled(self, wire: Wire) -> bool:
         """Let a server ask at the beginning what it needs to know, such as roots, before its first call.

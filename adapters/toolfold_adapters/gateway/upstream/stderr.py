@@ -41,6 +41,11 @@ RULES = (
     Rule("a shell", r".+: (?:command not found|not found|No such file or directory|Permission denied)", "last"),
     Rule("an error without a colon", r"\W*(?:error|fatal|failed)\b.+", "last"),
 )
+_OF_THE_PROBE = re.compile(
+    r"server/discover|io\.modelcontextprotocol/|failed to validate request|(?:method not|unknown method|-3260[0-2]\b)"
+    r"|expected?.{0,20}initializ",
+    re.IGNORECASE,
+)
 _NEVER = re.compile(
     r"(?:npm (?:error|ERR!) (?:A complete log|.*problem related to network connectivity|In most cases you)"
     r"|npm (?:notice|warn)|\W*(?:help|hint|note|usage|tip): |\W*(?:run|try|use|see) .*(?:--help|for more|for details)"
@@ -49,9 +54,14 @@ _NEVER = re.compile(
 )
 
 
+def of_the_probe(line: str) -> bool:
+    """Return whether a line says that a server does not know the request for the newest era."""
+    return _OF_THE_PROBE.search(line) is not None
+
+
 def reason_in(lines: Sequence[str]) -> str:
     """Return the line that says why a program ended, cut; an empty text if none looks as if it did."""
-    said = [line for line in lines if not _NEVER.match(line)]
+    said = _possible(lines)
     for rule in RULES:
         found = [(number, one) for number, line in enumerate(said) if (one := _match(rule, line))]
         if found:
@@ -65,8 +75,13 @@ def reason_in(lines: Sequence[str]) -> str:
 
 def last_line(lines: Sequence[str]) -> str:
     """Return the last line that may say why a program ended, cut; an empty text if it wrote nothing."""
-    said = [line for line in lines if not _NEVER.match(line)] or list(lines)
+    said = _possible(lines) or list(lines)
     return cut(said[-1].strip()) if said else ""
+
+
+def _possible(lines: Sequence[str]) -> list[str]:
+    """Return the lines that may say why a program ended."""
+    return [line for line in lines if not _NEVER.match(line) and not of_the_probe(line)]
 
 
 def cut(text: str) -> str:

@@ -7,6 +7,7 @@ SDK does it.
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import sys
@@ -28,8 +29,10 @@ from ...names import ONE_SERVER
 from ...transport import processes
 from ...transport.lines import Lines, answered
 from ..config.settings import UpstreamConfig
-from .stderr import last_line, reason_in
+from .stderr import last_line, of_the_probe, reason_in
 from .wire import OpenUrl, Transport
+
+log = logging.getLogger("toolfold.gateway")
 
 OWN_PREFIX = "TOOLFOLD_"
 """What the names of the gateway's own variables begin with: options, keys, the URL of its store."""
@@ -199,6 +202,9 @@ def _stderr() -> AbstractContextManager[Any]:
 class ServerStderr:
     """Passes on what one process of a server writes, and remembers the last lines.
 
+    A server of an older era may complain that it does not know the first request (SPEC GWY-18). That is no fault: it is
+    put aside, with what follows, until the server has started, and passed on only if it does not start.
+
     `process` is its number, once it runs.
 
     Args:
@@ -210,6 +216,23 @@ class ServerStderr:
         self._name = name
         self._lines: deque[str] = deque(maxlen=LINES)
         self._thread: threading.Thread | None = None
+        self._lock = threading.Lock()
+        self._starting = True
+        self._aside: list[str] = []
+
+    def started(self) -> None:
+        """Take note that it has started: what was put aside says nothing."""
+        with self._lock:
+            self._starting, aside = False, self._aside
+        for line in aside:
+            log.debug("%s: %s", self._name, line)
+
+    def failed(self) -> None:
+        """Take note that it did not start: what was put aside may say why."""
+        with self._lock:
+            self._starting = False
+        for line in self._aside:
+            self._pass(line)
 
     @contextmanager
     def opened(self) -> Generator[IO[bytes]]:
@@ -239,11 +262,18 @@ class ServerStderr:
         with os.fdopen(reading, "rb") as file:
             for line in iter(lambda: file.readline(LINE_BYTES), b""):
                 text = _plain(line.decode(errors="replace").rstrip())
-                if text:
-                    self._lines.append(text[:LINE_LENGTH])
-                with suppress(OSError, ValueError):  # ours may be closed
-                    sys.stderr.write(f"{self._name}: {text}\n")
-                    sys.stderr.flush()
+                with self._lock:
+                    if aside := self._starting and bool(self._aside or of_the_probe(text)):
+                        self._aside = [*self._aside[-LINES:], text]
+                if not aside:
+                    self._pass(text)
+
+    def _pass(self, text: str) -> None:
+        if text:
+            self._lines.append(text[:LINE_LENGTH])
+        with suppress(OSError, ValueError):  # ours may be closed
+            sys.stderr.write(f"{self._name}: {text}\n")
+            sys.stderr.flush()
 
 
 def _plain(text: str) -> str:

@@ -25,12 +25,13 @@ from ..beside import beside
 from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
 from ..sharing import Facts, Sharing, sharing
-from ..stored import TEXT, Approvals, DefinitionCache, Item
+from ..stored import TEXT, Approvals, DefinitionCache, Item, ProbeMemory
 from .definitions import Definitions, Known, known_of, learn, merged
+from .handshake import ConnectMode, Outcome, Probe
 from .life import Backoff, Life, State, UpstreamError, without_credentials, without_secrets
 from .link import Link
 from .transports import Transports
-from .wire import ConnectMode, Transport, Wire
+from .wire import Transport, Wire
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -56,6 +57,7 @@ class Runtime:
         clock: Returns the time in seconds.
         backoff: How long to wait after failures.
         cache: Where definitions are stored.
+        probes: Which upstreams did not answer when they were asked for the newest era (SPEC GWY-18).
         transport: Returns what carries the messages of an upstream, by how it is reached and what it is called in the
             configuration.
         approvals: Which definitions were approved (SPEC GWY-11); all are, unless it is given.
@@ -67,6 +69,7 @@ class Runtime:
     clock: Callable[[], float]
     backoff: Backoff = field(factory=Backoff)
     cache: DefinitionCache = field(factory=DefinitionCache)
+    probes: ProbeMemory = field(factory=ProbeMemory)
     transport: Callable[[UpstreamConfig, str], Transport] = field(factory=Transports)
     approvals: Approvals | None = None
     one_user: bool = False
@@ -128,7 +131,7 @@ class Upstream:
         self.config = config = entry.upstream
         self.tasks = tasks
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
-        self._cache = runtime.cache
+        self._cache, self._probes = runtime.cache, runtime.probes
         self._one_user = runtime.one_user
         self._secrets = tuple(secrets_in(runtime.environ))
         self._on_change = on_change
@@ -156,8 +159,28 @@ class Upstream:
 
     @property
     def mode(self) -> ConnectMode:
-        """How to agree on a version with it."""
-        return self.config.mode or ("auto" if self.config.url else "legacy")
+        """How to agree on a version with it: one that did not answer for the newest era is not asked again."""
+        if self.config.mode == "legacy":
+            return "legacy"
+        return "auto" if self._probes.read(self.config) is None else "older_first"
+
+    def probed(self, probe: Probe, wire: Wire | None, ended: Outcome | None = None) -> None:
+        """Take note of how it took the question for the newest era.
+
+        Args:
+            probe: What is known of the question over a connection.
+            wire: The connection; `None` if it did not start in time.
+            ended: What became of an earlier one, in whose place this is.
+        """
+        before = self._probes.read(self.config)
+        silent: Outcome | None = "silent" if probe.failed else None
+        if wire is not None and not wire.facts.modern:
+            server = str(wire.facts.info.get("name", "")), str(wire.facts.info.get("version", ""))
+            self._probes.note(self.config, ended or silent, server)
+        elif wire is None and silent is not None:
+            self._probes.note(self.config, silent, None)
+        elif before is not None and (wire is not None or before.server is None):
+            self._probes.forget(self.config)  # it is of the newest era, or slow whatever it is asked
 
     @property
     def shared(self) -> bool:
@@ -323,11 +346,12 @@ class Upstream:
 
     async def begin(self, link: Link, wire: Wire) -> bool:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
-        if self.known is None or self._links.get(ASKING) is link or self.quarantine or not self.known.complete:
+        known = self.known
+        asks = known is None or not known.complete or known.modern != wire.facts.modern
+        if known is None or asks or self._links.get(ASKING) is link or self.quarantine:
             await self.refresh(link, wire)
             return True
-        definitions = self.known.definitions
-        await beside(definitions.size, learn, wire, definitions.tools)
+        await beside(known.definitions.size, learn, wire, known.definitions.tools)
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:
@@ -350,7 +374,8 @@ class Upstream:
             now = evolve(now, definitions=known.definitions)  # each connection keeps them, but none its own
         await link.listed(now.definitions)
         as_able = self._links.get(ASKING) is link or known is None or set(now.able) >= set(known.able)
-        if known is None or as_able or now.definitions.version != known.definitions.version:
+        another = known is None or (now.modern, now.definitions.version) != (known.modern, known.definitions.version)
+        if known is None or as_able or another:
             await self._learn(now)
             return
         known, definitions = await self._merged(known, before, now.definitions)

@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Coroutine, Mapp
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from contextvars import ContextVar
 from itertools import count
-from typing import Any, Literal, cast
+from typing import Any, cast
 
 import anyio
 from anyio.abc import TaskStatus
@@ -39,12 +39,11 @@ from mcp_types.version import (
     HANDSHAKE_PROTOCOL_VERSIONS,
     LATEST_HANDSHAKE_VERSION,
     LATEST_MODERN_VERSION,
-    MODERN_PROTOCOL_VERSIONS,
 )
 from pydantic_core import to_json
 
 from toolfold import ProtocolError, __version__
-from toolfold.spi import frozen, table
+from toolfold.spi import table
 
 from ...mcp.answer.render import OWN_PREFIX
 from ...mcp.extensions.offered_groups import EXTENSIONS, extension_of
@@ -55,18 +54,17 @@ from ...transport.lines import Around, Item, Lines, MessageTooLarge
 from ..beside import beside, size_of
 from .awaited import AnswerLost, Awaited
 from .direct import Direct, spans_are_made
+from .handshake import ConnectMode, Probe, ServerFacts, handshake
 from .life import ConnectionLost, NotMcp, Refused, SessionForgotten
 
 log = logging.getLogger("toolfold.gateway")
 
-DISCOVER_SECONDS = 10.0
 CANCEL_SECONDS = 5.0
 """How long it takes at most to tell a server that nobody waits for its answer any more."""
 INTRODUCTION_BYTES = 1024 * 1024
 """How long what a server says of itself may be: its name, instructions and capabilities."""
 CLIENT_INFO = {"name": "toolfold", "version": __version__}
 
-ConnectMode = Literal["legacy", "auto"]
 ReadStream = Any
 WriteStream = Any
 Transport = AbstractAsyncContextManager[tuple[ReadStream, WriteStream]]
@@ -83,21 +81,6 @@ start_limit: ContextVar[anyio.CancelScope | None] = ContextVar("toolfold_gateway
 
 _cause: ContextVar[object] = ContextVar("toolfold_gateway_cause", default=None)
 """Why a request is made. The SDK has what comes over the stream of its answer in the context of the request."""
-
-
-@frozen(kw_only=True)
-class ServerFacts:
-    """The introduction of a server in the handshake."""
-
-    version: str
-    info: Mapping[str, Any]
-    capabilities: Mapping[str, Any]
-    instructions: str | None
-
-    @property
-    def modern(self) -> bool:
-        """Whether its era is that without sessions, 2026-07-28."""
-        return self.version in MODERN_PROTOCOL_VERSIONS
 
 
 @define(eq=False)
@@ -218,21 +201,21 @@ class Wire:
             raise ProtocolError(answer.error.code, answer.error.message, answer.error.data)
         return answer.result
 
-    async def shake_hands(self, mode: ConnectMode) -> None:
-        """Agree on a version: with `"auto"` ask for the newest era first.
+    async def shake_hands(self, mode: ConnectMode, probe: Probe) -> None:
+        """Agree on a version; see `handshake`.
 
         Raises:
             NotMcp: The answer is none of the protocol, or there is no version in common.
             ProtocolError, ConnectionLost: As `request` does.
         """
-        found = await self._discover() if mode == "auto" else None
-        self.facts = found or await self._initialize()
+        self.facts = await handshake(mode, probe, self._discover, self._initialize)
+        self._awaited.give_up_probe()
 
     async def _discover(self) -> ServerFacts | None:
         """Return the introduction of a server of the modern era, or `None` for one of the other era."""
         version = LATEST_MODERN_VERSION
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
-        options: CallOptions = {"timeout": DISCOVER_SECONDS, "cancel_on_abandon": False, "headers": headers}
+        options: CallOptions = {"cancel_on_abandon": False, "headers": headers}
         able = _declaring(self.capabilities, *EXTENSIONS)
         try:
             answer = await self._send("server/discover", {"_meta": _envelope(version, able)}, options)
@@ -271,17 +254,20 @@ async def connect(
     capabilities: Mapping[str, Any],
     on_request: OnRequest,
     on_notification: OnNotification,
+    probe: Probe | None = None,
 ) -> AsyncGenerator[Wire]:
     """Open a connection for the duration of the block.
 
     Args:
         transport: What carries the messages.
-        mode: How to agree on a version; see `Wire.shake_hands`.
+        mode: How to agree on a version; see `handshake`.
         capabilities: The client's capabilities, as declared to the server.
         on_request: Answers what the server asks; raises `MCPError` to refuse it.
         on_notification: Is called with each notification, in order, before any answer that came after it.
+        probe: Takes note of how the server takes the question for the newest era.
 
-    Both are given the cause of the request over whose stream it came, or `None`: over a pipe nothing says that.
+    `on_request` and `on_notification` are given the cause of the request over whose stream it came, or `None`: over a
+    pipe nothing says that.
 
     Raises:
         NotMcp, ProtocolError, ConnectionLost: The handshake failed.
@@ -319,7 +305,7 @@ async def connect(
         await tasks.start(run)
         tasks.start_soon(give_up)
         try:
-            await wire.shake_hands(mode)
+            await wire.shake_hands(mode, probe or Probe())
             yield wire
         finally:
             tasks.cancel_scope.cancel()

@@ -18,7 +18,8 @@ from tests.blocked import all_blocked
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
 from toolfold_adapters.gateway.config.settings import ProfileConfig
 from toolfold_adapters.gateway.upstream.definitions import Definitions
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.skills import read_skill
 

@@ -15,7 +15,7 @@ from mcp import Client, MCPError
 from tests.adapters.gateway.inprocess import House, config_of, opened, served, wired
 from tests.adapters.gateway.serving.test_questions import Person
 from tests.adapters.mcp.test_handle_delivery import text_of
-from toolfold_adapters.gateway.upstream.wire import ConnectMode
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 
 pytestmark = pytest.mark.spec("GWY-1")
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextlib import nullcontext
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -12,7 +13,7 @@ import mcp_types as t
 import pytest
 from mcp import Client, MCPError
 
-from tests.adapters.gateway.inprocess import House, config_of, gateway_of, served
+from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.test_handle_delivery import text_of
@@ -21,9 +22,10 @@ from toolfold import InputRequired
 from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
 from toolfold_adapters.gateway.serving.downstream import RequestInProgress
+from toolfold_adapters.gateway.stored import DefinitionCache
 from toolfold_adapters.mcp import Limit, Limits, build_server
 from toolfold_adapters.mcp.principal import local_user
-from toolfold_adapters.names import HANDLE_META
+from toolfold_adapters.names import HANDLE_META, ONE_SERVER
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -76,6 +78,24 @@ async def test_what_an_upstream_asks_is_asked_of_the_client_that_called(
     assert part in text_of(result)
     assert len(caller.asked) == 1
     assert other.asked == []
+
+
+@pytest.mark.spec("GWY-18")
+async def test_a_server_that_has_become_modern_asks_a_modern_client_within_its_first_call(tmp_path: Path) -> None:
+    cache = DefinitionCache(tmp_path)
+    async with opened(House(), config_of("shop", mode="legacy"), cache=cache):
+        pass
+    learned = cache.read(config_of("shop", mode="legacy").upstreams[ONE_SERVER])
+    assert learned is not None
+    cache.write(config_of("shop").upstreams[ONE_SERVER], learned)  # as of an earlier version of the server
+    async with (
+        served(House(), config_of("shop"), cache=cache) as (gateway, server),
+        Client(server, mode="auto", **Person().callbacks()) as client,
+    ):
+        (upstream,) = gateway.upstreams.values()
+        assert not upstream.modern
+        assert "3" in text_of(await client.call_tool("elicit"))
+        assert upstream.modern
 
 
 @ERAS

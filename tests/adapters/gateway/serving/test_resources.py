@@ -15,7 +15,7 @@ from mcp.client.subscriptions import ResourceUpdated
 from tests.adapters.gateway.inprocess import Clock, House, config_of, served, wired
 from tests.adapters.gateway.upstream.test_upstream import until
 from tests.adapters.gateway.upstreams.shop import Shop
-from toolfold_adapters.gateway.upstream.wire import ConnectMode
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 
 pytestmark = pytest.mark.spec("GWY-1")
 
@@ -294,7 +294,7 @@ async def test_a_subscription_outlives_the_connection_and_keeps_it_from_being_id
 async def test_an_upstream_is_asked_once_and_until_the_last_client_unsubscribes() -> None:
     house, ones, twos = shops("touch"), list[str](), list[str]()
     async with (
-        served(house, config_of("shop", shared=True)) as (_, server),
+        served(house, config_of("shop", shared=True, mode="legacy")) as (_, server),
         Client(server, mode="legacy", message_handler=noting(ones)) as one,
         Client(server, mode="legacy", message_handler=noting(twos)) as two,
     ):

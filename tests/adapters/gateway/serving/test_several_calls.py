@@ -12,7 +12,8 @@ from mcp_types import CallToolResult
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
 from tests.adapters.mcp.test_call_tools import call, failed, texts
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("COD-2", "GWY-1")

@@ -15,7 +15,7 @@ from tests.adapters.gateway.serving.test_waiting import called, listed, text_of
 from tests.blocked import all_blocked
 from toolfold import ToolNotFound
 from toolfold_adapters.gateway.stored import DefinitionCache
-from toolfold_adapters.gateway.upstream.wire import ConnectMode
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 from toolfold_adapters.inprocess import Conversation
 from toolfold_adapters.mcp import build_server
 

@@ -16,8 +16,9 @@ from toolfold.spi import table
 from toolfold_adapters.gateway import Gateway, GatewayConfig, UpstreamConfig
 from toolfold_adapters.gateway.config.settings import BudgetsConfig
 from toolfold_adapters.gateway.serving import requests
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 from toolfold_adapters.gateway.upstream.life import without_secrets
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
+from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-4")

@@ -67,7 +67,7 @@ async def test_gateways_share_a_server_that_would_be_the_same_for_each(
 
 async def test_sessions_that_may_not_share_a_server_have_one_each_also_in_two_gateways() -> None:
     async with user() as machine:
-        config = config_of("shop", "more")
+        config = config_of("shop", "more", mode="legacy")
         async with machine.gateway(config) as (_, a), machine.gateway(config) as (_, b):
             await called(a)
             await called(b)

@@ -103,10 +103,11 @@ async def test_what_was_withdrawn_while_nobody_was_connected_is_gone_for_clients
     tmp_path: Path,
 ) -> None:
     cache = DefinitionCache(tmp_path)
-    async with opened(House(lambda name: Shop(tools=("old",))), config_of("a"), cache=cache):
+    config = config_of("a", mode="legacy")
+    async with opened(House(lambda name: Shop(tools=("old",))), config, cache=cache):
         pass
     house = House()
-    async with opened(house, config_of("a"), cache=cache) as (gateway, session):
+    async with opened(house, config, cache=cache) as (gateway, session):
         assert "old" in gateway.tools.catalog.tools
         await session.call("cart")
         await until(lambda: "old" not in gateway.tools.catalog.tools)

@@ -131,7 +131,12 @@ def serve(behaviour: str) -> None:
             sys.stdout.buffer.write(b"\xff\xfe broken bytes\n")
         if behaviour == "hang" or "id" not in request:
             continue
-        if method == "initialize":
+        if method == "server/discover" and behaviour == "exits":
+            sys.exit("Error: expected initialize request, but received server/discover")
+        if method == "server/discover" and behaviour != "unasked":
+            print("Failed to validate request: server/discover", file=sys.stderr, flush=True)
+            send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})
+        elif method == "initialize":
             initialize(behaviour, request)
         elif method == "tools/list" and behaviour == "toolless":
             send({"id": request["id"], "error": {"code": -32601, "message": "Method not found"}})

@@ -15,7 +15,7 @@ from tests.adapters.gateway.support import opened, raw
 from tests.adapters.gateway.upstreams.raw import EVIL, EVIL_NAMES, EVIL_URIS
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import GatewayConfig
-from toolfold_adapters.gateway.upstream.wire import ConnectMode
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-1")

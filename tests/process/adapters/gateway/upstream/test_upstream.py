@@ -66,6 +66,19 @@ async def test_a_file_that_is_no_program_is_reported(tmp_path: Path) -> None:
     assert "did not start: " in await refused(GatewayConfig().with_upstream(UpstreamConfig(command=(str(file),))))
 
 
+@pytest.mark.spec("GWY-18")
+@pytest.mark.parametrize("behaviour", ["plain", "exits"])
+async def test_a_server_that_does_not_know_the_newest_era_is_used_without_a_word(
+    behaviour: str, capfd: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    async with opened(raw(behaviour)) as (gateway, session):
+        assert "params" not in (await session.call("one")).text
+        (upstream,) = gateway.upstreams.values()
+        assert (upstream.modern, upstream.status.reason) == (False, "")
+    assert "server/discover" not in capfd.readouterr().err
+    assert not caplog.records
+
+
 @pytest.mark.spec("GWY-3")
 async def test_a_server_that_crashes_at_start_is_reported(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
     message = await refused(raw("crash", str(tmp_path / "pid")))
