@@ -155,6 +155,37 @@ async def _pages(trial: Trial) -> bool:
     return False
 
 
+async def _raw(trial: Trial, method: str, **params: Any) -> dict[str, Any]:
+    """Return the answer to a request as it came: the SDK has no requests about tasks."""
+    answer = await trial.client.session._dispatcher.send_raw_request(method, params)
+    trial.answer = json.dumps(answer)
+    return answer
+
+
+async def _started(trial: Trial) -> str:
+    """Return the id of a task that a call has become, as the client has it."""
+    tool, arguments = trial.gateway.call(SERVER, "later", PATH)
+    answer = await _raw(trial, "tools/call", name=tool, arguments=arguments, task={"ttl": 60_000})
+    return types.CreateTaskResult.model_validate(answer).task.task_id
+
+
+async def _task(trial: Trial) -> bool:
+    task = await _started(trial)
+    while (await _raw(trial, "tasks/get", taskId=task))["status"] != "completed":
+        pass
+    return "did it" in json.dumps(await _raw(trial, "tasks/result", taskId=task))
+
+
+async def _task_cancelled(trial: Trial) -> bool:
+    await _raw(trial, "tasks/cancel", taskId=await _started(trial))
+    await trial.noted("task cancelled")
+    return True
+
+
+async def _task_waited_for(trial: Trial) -> bool:
+    return "did it" in _text(await trial.call("only_later"))
+
+
 async def _sampling(trial: Trial) -> bool:
     return "thought" in _text(await trial.call("sample"))
 
@@ -196,6 +227,9 @@ CHECKS: dict[str, Check] = {
     "elicitation": _elicitation,
     "elicitation by URL: a refusal with the pages": _pages,
     "sampling": _sampling,
+    "a task is started, polled and its result fetched": _task,
+    "a task is cancelled": _task_cancelled,
+    "a tool that can only be a task, for a client that knows none": _task_waited_for,
     "log messages": _log,
     "notice of a changed list": _list_changed,
     "call of a tool that was added": _new_tool,

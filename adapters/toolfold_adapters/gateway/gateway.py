@@ -16,7 +16,7 @@ from attrs import evolve
 from mcp.server.lowlevel import Server
 
 from toolfold import Catalog, Component, Profile, Session, ToolfoldError, ToolSet, events
-from toolfold.spi import Kind, RequestView, available
+from toolfold.spi import Kind, RequestView, available, table
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
@@ -148,6 +148,14 @@ class Gateway:
         """
         admitted = (one for one in self.upstreams.values() if self.registration.admits(one.key, profile))
         return any(one.known is None or capability in one.known.capabilities for one in admitted)
+
+    def declares(self, extension: str, profile: Profile | None = None) -> bool:
+        """Return whether any server is known to declare an extension; of a profile, any of which it has anything."""
+        admitted = (one for one in self.upstreams.values() if self.registration.admits(one.key, profile))
+        return any(
+            one.known is not None and extension in (table(one.known.capabilities.get("extensions")) or {})
+            for one in admitted
+        )
 
     def extend(self, server: Server[Any], handlers: RequestHandlers) -> None:
         """Have a server that delivers the tools answer all else that the upstreams answer; for `build_server`."""

@@ -18,7 +18,7 @@ from itertools import chain
 from attrs import evolve, field
 
 from toolfold import ConfigError, Profile
-from toolfold.spi import KINDS, Kind, ancestors, frozen, table
+from toolfold.spi import KINDS, Kind, ancestors, frozen
 
 from ..files import quoted_key
 from ..mcp.existing.grouping import matches
@@ -28,7 +28,7 @@ from .callers.rights import NO_RIGHTS, Rights
 from .config.settings import Access, GatewayConfig, UpstreamConfig
 from .finding import Finder
 from .grouping import Placed, PlacedGroup, aliases, grouped
-from .upstream.definitions import Table, Usable
+from .upstream.definitions import Usable
 
 
 @frozen(kw_only=True)
@@ -131,9 +131,6 @@ def _placed(
                 if name != prefix + original
             )
         for original, definition in own.items():
-            if kind == "tool" and _needs_task(definition):
-                text = f"The tool {original!r} can only be called as a task, which is not passed on: calls will fail."
-                warnings.append(config.about(server, text))
             yield Placed(kind=kind, server=server, original=original, name=names[original], definition=definition)
 
 
@@ -156,10 +153,6 @@ def called(
 def is_served(upstream: UpstreamConfig, tool: str) -> bool:
     """Return whether the configuration serves a tool, by the server's own name for it."""
     return matches([tool], upstream.include_tools) and not matches([tool], upstream.exclude_tools)
-
-
-def _needs_task(definition: Table) -> bool:
-    return (table(definition.get("execution")) or {}).get("taskSupport") == "required"
 
 
 def _renamed(config: GatewayConfig, tools: list[Placed], warnings: list[str]) -> list[Placed]:

@@ -393,7 +393,9 @@ class UpstreamRegistration:
         gone = _differing(before, after, renewed)
         return Made(
             gone=tuple(gone),
-            components=tuple(held[kind].by_name[name] for kind, name in new),
+            components=tuple(
+                _with_execution(held[kind].by_name[name], after.components[kind, name]) for kind, name in new
+            ),
             left_out=tuple(left_out),
             kinds=frozenset(kind for kind, _ in (*gone, *differing)),
             servers=frozenset(
@@ -479,6 +481,19 @@ def _admits(config: GatewayConfig, layout: Layout, server: str, profile: Profile
 def _left_out(one: Placed, error: ToolfoldError) -> str:
     """Return the warning for something that can't be registered."""
     return f"The {one.kind.replace('_', ' ')} {one.name!r} is left out: {getattr(error, 'problem', error)}."
+
+
+def _with_execution(component: Component, one: Placed) -> Component:
+    """Return a tool with what its definition says of how it is called: as a task or not (SPEC GWY-18).
+
+    One that can only be called as a task can here be called otherwise too, and hosts may refuse to call it if it said
+    that it can't.
+    """
+    given = table(one.definition.get("execution")) if one.kind == "tool" else None
+    if given is None:
+        return component
+    execution = {**given, "taskSupport": "optional"} if given.get("taskSupport") == "required" else dict(given)
+    return evolve(component, definition={**component.definition, "execution": execution})
 
 
 def _add(tools: ToolSet, one: Placed, handler: Any) -> None:

@@ -18,6 +18,10 @@ from mcp.shared.inbound import (
 
 from toolfold.spi import table
 
+_TASKS = ("tasks/get", "tasks/update", "tasks/cancel")
+_NAMED: Mapping[str, str] = {**NAME_BEARING_METHODS, "groups/get": "name", **dict.fromkeys(_TASKS, "taskId")}
+"""The parameter that names what a request is about, by its method."""
+
 
 class ModernHeaders:
     """The HTTP headers of requests in the modern era, which repeat what is in their bodies (SPEC GWY-1, GWY-10).
@@ -38,7 +42,7 @@ class ModernHeaders:
     def of(self, version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
         """Return the headers of a request."""
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: method}
-        name = params.get("name" if method == "groups/get" else NAME_BEARING_METHODS.get(method, ""))
+        name = params.get(_NAMED.get(method, ""))
         if isinstance(name, str):
             headers[MCP_NAME_HEADER] = encode_header_value(name)
             if method == "tools/call" and name in self._marked:

@@ -29,13 +29,16 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 PAGE = {"mode": "url", "message": "Pay first.", "url": "https://example.org/pay?n=1", "elicitationId": "p-1"}
 REFUSALS = {"visit": {"code": -32042, "message": "Pay first.", "data": {"elicitations": [PAGE]}}}
 """By the tool whose calls it refuses: the error."""
-PLAIN = ("read", "picture", "fail", "steps", "say", "wait", "grow", *QUESTIONS, *REFUSALS)
+PLAIN = ("read", "picture", "fail", "steps", "say", "wait", "grow", *QUESTIONS, *REFUSALS, "later", "only_later")
 ABILITIES = {
     "tools": {"listChanged": True},
     "prompts": {},
     "resources": {},
     "logging": {},
 }
+TASKS: dict[str, Any] = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
+SUPPORT = {"later": "optional", "only_later": "required"}
+"""By the tool that can be called as a task: whether it has to be."""
 
 
 class Upstream:
@@ -45,6 +48,7 @@ class Upstream:
         self._file = file
         self._modern = modern
         self._names = list(PLAIN)
+        self._tasks: dict[str, str] = {}
 
     def serve(self) -> None:
         """Answer until the input ends."""
@@ -68,7 +72,10 @@ class Upstream:
             self._write({"id": number, "result": {**about, **result}})
 
     def _result(self, number: Any, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
-        info = {"capabilities": ABILITIES, "serverInfo": {"name": "upstream", "version": "1"}}
+        info = {
+            "capabilities": ABILITIES if self._modern else {**ABILITIES, **TASKS},
+            "serverInfo": {"name": "upstream", "version": "1"},
+        }
         match method:
             case "initialize" if not self._modern:
                 return {"protocolVersion": "2025-11-25", **info}
@@ -77,7 +84,14 @@ class Upstream:
             case "tools/list":
                 return {"tools": [self._definition(name) for name in self._names]}
             case "tools/call":
+                if "task" in params and params["name"] in SUPPORT:
+                    self._tasks["t-1"] = "working"
+                    return {"task": self._state("t-1")}
+                if SUPPORT.get(params["name"]) == "required":
+                    return None
                 return self._call(number, params["name"], params.get("_meta") or {})
+            case "tasks/get" | "tasks/result" | "tasks/cancel" if params["taskId"] in self._tasks:
+                return self._task(method, params["taskId"])
             case "prompts/list":
                 return {"prompts": [{"name": "greet"}]}
             case "prompts/get":
@@ -94,7 +108,23 @@ class Upstream:
 
     def _definition(self, name: str) -> dict[str, Any]:
         made: dict[str, Any] = {"name": name, "description": f"Does {name}.", "inputSchema": INPUT}
+        if name in SUPPORT and not self._modern:
+            made["execution"] = {"taskSupport": SUPPORT[name]}
         return {**made, "outputSchema": OUTPUT} if name == "read" else made
+
+    def _task(self, method: str, task: str) -> dict[str, Any]:
+        """Answer a request about a task, which ends once it has been asked for."""
+        if method == "tasks/cancel":
+            self._tasks[task] = "cancelled"
+            self._note("task cancelled")
+        state = self._state(task)
+        if self._tasks[task] == "working":
+            self._tasks[task] = "completed"
+        return state if method != "tasks/result" else {"content": [{"type": "text", "text": "did it"}]}
+
+    def _state(self, task: str) -> dict[str, Any]:
+        times = dict.fromkeys(("createdAt", "lastUpdatedAt"), "2026-01-01T00:00:00Z")
+        return {"taskId": task, "status": self._tasks[task], **times, "ttl": 60_000, "pollInterval": 50}
 
     def _call(self, number: Any, name: str, meta: dict[str, Any]) -> dict[str, Any]:
         said: dict[str, Any] = {"content": [{"type": "text", "text": f"ran {name}"}]}

@@ -50,7 +50,7 @@ ASKED = {"sampling/createMessage": "sampling", "elicitation/create": "elicitatio
 """What an upstream may ask of its client, and the capability that it needs."""
 URL_MODE = "url"
 NOT_PASSED = frozenset({"tasks"})
-NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups", "io.modelcontextprotocol/tasks"})
+NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups"})
 """Capabilities and extensions that end here: what they add to the protocol is not passed on."""
 
 ANSWER_SECONDS = 600.0
@@ -147,6 +147,7 @@ class DownstreamClient:
         session: The session of the SDK that its last request came on, for what belongs to no request.
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
         watched: The connection by the URI of each resource that it has subscribed to in the legacy era.
+        tasks: The connection by the upstream and id of each task that it has started, the newest last.
         said: Why servers failed, by their names, as it has read beside other answers.
         among: The clients among which it is known so.
     """
@@ -160,6 +161,7 @@ class DownstreamClient:
     session: Any = None
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
     watched: dict[str, Link] = field(factory=dict[str, "Link"])
+    tasks: OrderedDict[tuple[str, str], Link] = field(factory=OrderedDict[tuple[str, str], "Link"])
     said: dict[str, str] = field(factory=dict[str, str])
     among: object = None
     _turns: WeakValueDictionary[str, anyio.Lock] = field(factory=WeakValueDictionary[str, anyio.Lock])

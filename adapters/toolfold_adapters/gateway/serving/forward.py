@@ -6,6 +6,7 @@ Nothing of a request or an answer is validated or changed: that is between the c
 from __future__ import annotations
 
 import logging
+import os
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from typing import Any
@@ -18,6 +19,7 @@ from pydantic_core import to_json
 from toolfold import Context, InputRequired, ProtocolError, ToolError
 from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quoted, table
 
+from ...mcp.address.signed import signing_keys
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.principal import Principal
 from ..beside import beside
@@ -40,6 +42,7 @@ from .downstream import (
     server_context,
 )
 from .pages import COMPLETE, pages_of, visit
+from .tasks import TaskCall, TaskIds
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -88,6 +91,7 @@ class Forwarding:
         self._row_of = row_of
         self._allowances = allowances
         self.dialogues = Dialogues(tasks)
+        self.task_ids = TaskIds(signing_keys(None, os.environ))
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> ToolHandler:
         """Return the handler of something that an upstream offers, which calls it `original`.
@@ -145,7 +149,7 @@ class Forwarding:
                 if (row := self._row_of(client.principal)) is not None:
                     self._allowances.take(client.principal, row)
                 link = asked.upstream.link(client, call=True)
-                answer = await link.performed(partial(_answered, link, asked, call), client, call)
+                answer = await link.performed(partial(_answered, link, asked, call, self.task_ids), client, call)
                 if row is not None:
                     self._allowances.use(client.principal, row, answer)
                 return answer
@@ -168,7 +172,9 @@ def _message(item: Item, arguments: Mapping[str, Any]) -> tuple[str, dict[str, A
     return "resources/read", {"uri": arguments.get("uri", original)}  # a template has no URI of its own
 
 
-async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress, wire: Wire) -> dict[str, Any]:
+async def _answered(
+    link: Link, asked: ForwardedRequest, call: RequestInProgress, ids: TaskIds, wire: Wire
+) -> dict[str, Any]:
     """Return what is answered over an open connection, after all that came before it has been passed on."""
     client, params = asked.client, asked.params
     await set_level(link, wire, client)
@@ -181,11 +187,18 @@ async def _answered(link: Link, asked: ForwardedRequest, call: RequestInProgress
     if wire.facts.modern and client.level is not None:
         again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
 
+    def id_for(task: str) -> str:
+        return ids.of(link.upstream.key, task, client.principal.key)
+
+    made = TaskCall(link, wire, client, call, id_for, report)
+
     async def request(given: Mapping[str, Any]) -> dict[str, Any]:
         await link.check_usable(asked.item)
         if asked.method == "resources/read":  # also by a template that may be used
             await link.check_usable(("resource", params["uri"]))
         given = {**given, **again}
+        if asked.method == "tools/call":
+            return await made.made(given, required=link.upstream.needs_task(asked.item[1]))
         able = client.capabilities
         return await wire.request(asked.method, given, capabilities=able, on_progress=report, cause=call)
 

@@ -26,10 +26,10 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Catalog, Component, Profile, Session, ToolfoldError, events
-from toolfold.spi import Kind, RequestView, available, table
+from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
-from ...mcp.answer.render import CACHE_HINTS, own_fields
+from ...mcp.answer.render import CACHE_HINTS, dumped, own_fields
 from ...mcp.handlers import RequestHandlers
 from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR
@@ -38,6 +38,7 @@ from ..upstream.link import Link
 from ..upstream.notifications import check_uri
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
+from . import tasks
 from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
 from .forward import ForwardedRequest, set_level, unknown_resource
 
@@ -84,7 +85,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
                 asked_for.add(profile)
                 gateway.ask_unknown(profile)
 
-    server.middleware += [ask_after_first, remember_request]
+    server.middleware += [ask_after_first, remember_request, requests.introduce]
     add = server.add_request_handler
     add("tools/call", types.CallToolRequestParams, as_it_is(requests.call, {"content": []}))
     add("prompts/get", types.GetPromptRequestParams, as_it_is(handlers.get_prompt, {"messages": []}))
@@ -100,6 +101,12 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
         if gateway.offers("resources"):
             add("resources/subscribe", types.SubscribeRequestParams, requests.subscribe)
             add("resources/unsubscribe", types.UnsubscribeRequestParams, requests.subscribe)
+        if gateway.offers("tasks") or gateway.declares(tasks.EXTENSION):
+            for method in tasks.METHODS:
+                add(method, types.GetTaskRequestParams, requests.task)
+            add(tasks.LIST, types.PaginatedRequestParams, requests.list_tasks)
+        if gateway.declares(tasks.EXTENSION):
+            server.extensions[tasks.EXTENSION] = {}
 
     offer()
     gateway.on_learned.append(offer)
@@ -120,9 +127,62 @@ class Requests:
         """Return the capabilities of a server without those that none has of the servers of a profile (SPEC ISO-2)."""
         offers = partial(self._gateway.offers, profile=profile)
         given = {key: one for key, one in capabilities.items() if key not in ("completions", "logging") or offers(key)}
+        if (extensions := table(given.get("extensions"))) is not None and not self._gateway.declares(
+            tasks.EXTENSION, profile
+        ):
+            given["extensions"] = {key: one for key, one in extensions.items() if key != tasks.EXTENSION}
         if (resources := table(given.get("resources"))) is not None and not offers("resources"):
             given["resources"] = {key: one for key, one in resources.items() if key != "subscribe"}
         return given
+
+    async def introduce(self, ctx: ServerContext, call_next: CallNext) -> Any:
+        """Add to the answer to a handshake that calls can be tasks, if they can; middleware of the server."""
+        answer = await call_next(ctx)
+        if ctx.method != "initialize" or not self._gateway.offers("tasks", self._handlers.profile(ctx)):
+            return answer
+        given = dumped(answer)
+        given["capabilities"] = {**given.get("capabilities", {}), "tasks": tasks.ABLE}
+        return given
+
+    async def task(self, ctx: ServerContext, params: types.GetTaskRequestParams) -> dict[str, Any]:
+        """Answer a request about a task, which its upstream answers."""
+        async with self._handlers.request(ctx) as session:
+            client = self._client(session, ctx)
+            read = self._gateway.forwarding.task_ids.read(params.task_id, client.principal.key)
+            server, task = read or ("", "")
+            upstream = self._gateway.upstreams.get(server)
+            if upstream is None or not self._gateway.registration.admits(server, session.profile):
+                raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown task: {quoted(params.task_id)}")
+            call = RequestInProgress(ctx)
+            link = client.tasks.get((server, task)) or upstream.link(client, call=True)
+            about = {**own_fields(ctx.params), "taskId": task}
+            try:
+                answer = await link.performed(partial(tasks.asked, link, ctx.method, about, client, call), client, call)
+            finally:
+                self._gateway.clients.release(client)
+            return tasks.answered(ctx.method, answer, params.task_id, task, link)
+
+    async def list_tasks(self, ctx: ServerContext, params: types.PaginatedRequestParams) -> dict[str, Any]:
+        """Return the tasks of a client of the older form, at all upstreams to which it has a connection."""
+        if is_modern(ctx):
+            raise MCPError(code=types.METHOD_NOT_FOUND, message="Method not found", data=ctx.method)
+        async with self._handlers.request(ctx) as session:
+            client = self._client(session, ctx)
+            found: list[dict[str, Any]] = []
+            for upstream in self._gateway.upstreams.values():
+                if not tasks.lists(upstream) or not self._gateway.registration.admits(upstream.key, session.profile):
+                    continue
+                with suppress(ToolfoldError):  # one that does not answer has no tasks now
+                    found += await self._tasks_at(upstream, client, RequestInProgress(ctx))
+            return {"tasks": found}
+
+    async def _tasks_at(
+        self, upstream: Upstream, client: DownstreamClient, call: RequestInProgress
+    ) -> list[dict[str, Any]]:
+        """Return the tasks of a client at an upstream, with the ids that the client has."""
+        link, ids = upstream.link(client, call=True), self._gateway.forwarding.task_ids
+        given = await link.performed(partial(tasks.listed, link, client), client, call)
+        return [{**one, "taskId": ids.of(upstream.key, one["taskId"], client.principal.key)} for one in given]
 
     async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:
         """Return completions of an argument of a prompt or resource template, as its upstream gives them."""

@@ -263,6 +263,13 @@ def merged(known: Definitions, before: Definitions | None, now: Definitions) -> 
     return evolve(known, **changed)
 
 
+def name_of_task(tool: Any) -> str | None:
+    """Return the name of a tool that can only be called as a task; `None` if it can be called otherwise."""
+    given = table(tool) or {}
+    required = (table(given.get("execution")) or {}).get("taskSupport") == "required"
+    return name_of("tool", tool) if required else None
+
+
 # -- what can be registered -------------------------------------------------------------------------------------------
 
 

@@ -24,6 +24,7 @@ from toolfold.spi import frozen
 from ..beside import beside
 from ..serving.downstream import DownstreamClient, RequestInProgress
 from ..serving.pages import COMPLETE, Pages
+from ..serving.tasks import RELATED, STATUS, OpenTasks, for_client, related_to
 from ..spelling import Spellings
 from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
@@ -80,7 +81,8 @@ class Link:
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
 
-    `offered` is what it listed last, and `pages` has the pages to which it sent clients.
+    `offered` is what it listed last, `pages` has the pages to which it sent clients, and
+    `tasks` the tasks that were started over it.
     """
 
     def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: DownstreamClient | None) -> None:
@@ -111,11 +113,12 @@ class Link:
         self._stderr: ServerStderr | None = None
         self.watched = Watched()
         self.pages = Pages()
+        self.tasks = OpenTasks()
 
     @property
     def in_use(self) -> bool:
-        """Whether a request is under way, or a resource is watched."""
-        return bool(self._calls or self.watched)
+        """Whether a request is under way, a resource is watched, or a task may still be asked for."""
+        return bool(self._calls or self.watched or self.tasks.open(self.upstream.clock()))
 
     @property
     def process(self) -> int | None:
@@ -552,27 +555,42 @@ class Link:
         elif method == "notifications/resources/updated" and self.watched.update(params):
             return
         elif method not in ("notifications/progress", "notifications/cancelled"):
-            client = self.pages.complete(params) if method == COMPLETE else None
-            client = client or self._addressee(cause)
+            client, params = self._addressed(method, params, cause)
             if client is None:
                 log.debug("%s of the MCP server %s is for nobody: %.200r", method, self.upstream.name, params)
                 return
             self.pass_on(client, partial(client.notify, method, params, self._calls_of(client, cause)))
+
+    def _addressed(
+        self, method: str, params: Mapping[str, Any], cause: object
+    ) -> tuple[DownstreamClient | None, Mapping[str, Any]]:
+        """Return the client that a notification is for, if that can be told, and what it reads of it."""
+        task = self.tasks.about(method, params)
+        if task is None:
+            page = self.pages.complete(params) if method == COMPLETE else None
+            return page or (None if method in STATUS else self._addressee(cause)), params
+        if method in STATUS:
+            task.changed.set()
+        return (None if method in STATUS and task.id is None else task.client), for_client(method, params, task)
 
     async def _answer(self, method: str, params: Mapping[str, Any], cause: object) -> Mapping[str, Any]:
         """Answer what the server asks of its client: the one whose request caused it.
 
         A server that asks so that it can't be told what for is called over connections of each client from then on.
         """
-        client = self._addressee(cause)
-        if self.client is None and self.wire is not None and cause is None:
+        task = self.tasks.about(method, params)
+        client = self._addressee(cause) if task is None else task.client
+        if self.client is None and self.wire is not None and cause is None and task is None:
             self.upstream.asks = True
         if client is None:
             raise MCPError(code=METHOD_NOT_FOUND, message=f"There is no one client here to answer {method}")
         self.pages.note(params, client)
         answered = self._answered = anyio.Event()
         try:
-            return await client.ask(method, params, self._calls_of(client, cause))
+            if task is None:
+                return await client.ask(method, params, self._calls_of(client, cause))
+            answer = await client.ask(method, for_client(method, params, task), self._calls_of(client, cause))
+            return related_to(answer, str(params["_meta"][RELATED]["taskId"]))
         finally:
             answered.set()
 

@@ -26,7 +26,7 @@ from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
 from ..sharing import Facts, Sharing, sharing
 from ..stored import TEXT, Approvals, DefinitionCache, Item, ProbeMemory
-from .definitions import Definitions, Known, known_of, learn, merged
+from .definitions import Definitions, Known, known_of, learn, merged, name_of_task
 from .handshake import ConnectMode, Outcome, Probe
 from .life import Backoff, Life, State, UpstreamError, without_credentials, without_secrets
 from .link import Link
@@ -141,6 +141,7 @@ class Upstream:
         self._said = self._approved_name()
         self.awaited = self.asks = False
         self.reason = ""
+        self._only_tasks: tuple[Known | None, frozenset[str]] = None, frozenset()
         self._links: dict[Hashable, Link] = {}  # by whose they are; `None` for all clients
         self._offered: dict[tuple[str, ...], Definitions] = {}  # by what a client can do, to whom it was offered last
 
@@ -218,6 +219,13 @@ class Upstream:
             tools=len(self.known.definitions.tools) if self.known is not None else None,
             cut=self.known.definitions.cut if self.known is not None else 0,
         )
+
+    def needs_task(self, tool: str) -> bool:
+        """Return whether a tool can only be called as a task, by the server's own name for it."""
+        if self._only_tasks[0] is not self.known:
+            tools = () if self.known is None else self.known.definitions.tools
+            self._only_tasks = self.known, frozenset(filter(None, map(name_of_task, tools)))
+        return tool in self._only_tasks[1]
 
     # -- connections --------------------------------------------------------------------------------------------------
 

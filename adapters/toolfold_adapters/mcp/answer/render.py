@@ -329,9 +329,14 @@ def passed(answer: Any) -> Passed:
         structured=structured,
         is_error=_said(answer, "is_error", "isError") is True,
         meta=table(said.get("_meta")),
-        needs=InputRequired() if kind not in (None, "complete") else None,
+        needs=InputRequired() if kind not in (None, "complete") or _is_task(said) else None,
         answer=answer,
     )
+
+
+def _is_task(said: Mapping[str, Any]) -> bool:
+    """Return whether an answer to a call of a tool is a task in the form of revision 2025-11-25."""
+    return "content" not in said and table(said.get("task")) is not None
 
 
 def with_text(
@@ -348,7 +353,7 @@ def with_text(
 
     if not isinstance(result, Passed):
         return evolve(result, content=joined(result.readable), meta={**(result.meta or {}), **(meta or {})} or None)
-    if isinstance(result.answer, BaseException):
+    if isinstance(result.answer, BaseException) or result.needs is not None:
         return result
     answer = dumped(result.answer)
     more = {"_meta": {**(table(answer.get("_meta")) or {}), **meta}} if meta else {}
@@ -381,6 +386,7 @@ def for_caller(answer: Mapping[str, Any], *, modern: bool | None) -> dict[str, A
     Structured content is its text, too, where no block says anything: not every client has a place for it (GWY-18).
     A program has no era: then `modern` is `None`.
     """
+    kind = answer.get("resultType", "complete")
     given = {key: value for key, value in own_fields(answer).items() if key != "resultType"}
     structured = given.get("structuredContent")
     if structured is not None:
@@ -389,7 +395,7 @@ def for_caller(answer: Mapping[str, Any], *, modern: bool | None) -> dict[str, A
         given |= {} if readable == content else {"content": readable}
     if modern is False and table(structured) is None:  # the legacy era has it as an object only
         given.pop("structuredContent", None)
-    return {"resultType": "complete", **given} if modern else given
+    return {"resultType": kind, **given} if modern else given
 
 
 def dumped(result: Any) -> dict[str, Any]:

@@ -32,7 +32,6 @@ def test_a_definition_without_a_name_is_left_out_and_of_two_of_one_name_the_firs
         "The tool number 1 of the server's list has no name, so it is left out.",
         "The tool number 3 of the server's list has no name, so it is left out.",
         "The tool 'good' is listed more than once; the first is used.",
-        "The tool 'task' can only be called as a task, which is not passed on: calls will fail.",
     )
 
 
