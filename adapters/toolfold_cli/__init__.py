@@ -4,7 +4,7 @@ program                           the program and its commands, each of which ha
 serve, init, approve              a server, a gateway, and the clients and definitions that it is for
 connect, connecting, up, down, installing  the relay of a client, which imports next to nothing, and a user's runtime
 inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, called, declared for programs
-explain, check                    why a tool can or can't be called, and whether an agent can have it
+explain, check, allowed           why a tool can or can't be called, whether an agent can have it, what a caller may
 report, status, records, saved    what was used of a server, and how it is doing: asking it, or what it recorded
 conform, evaluate, demo           the kit, the evaluation, and a demonstration
 options, targets, kinds, references, authentication  what commands share: TARGETs, objects by name, tokens

@@ -15,10 +15,11 @@ from toolfold.spi import RequestView
 from toolfold_adapters.files import read_text
 from toolfold_adapters.skills import read_skill
 
+from .allowed import principal_called, show_allowed
 from .costs import inspected
 from .explain import NamesCommand, data_of, reason_for, target_and_names
 from .failures import failing
-from .options import active_option, chosen_target, target_command
+from .options import COMMAND, active_option, chosen_target, target_command
 from .printing import show, show_json, table
 
 
@@ -68,6 +69,7 @@ def _after(view: RequestView, found: Sequence[Availability]) -> RequestView | No
     "toolfold check gateway.toml --skill skills/release",
     "toolfold check shop:tools --file needed.txt --profile clerk --json",
     "toolfold check create_issue -- npx -y some-mcp-server",
+    "toolfold check gateway.toml --as alice --claim role=admin",
     cls=NamesCommand,
 )
 @click.option("--profile", metavar="NAME", help="Check it with this profile.")
@@ -86,6 +88,13 @@ def _after(view: RequestView, found: Sequence[Availability]) -> RequestView | No
     multiple=True,
     help="Check the names in a text file, one on each line; # begins a comment.",
 )
+@click.option(
+    "--as",
+    "caller",
+    metavar="CALLER",
+    help="Check what this caller of a gateway may do, by its rights; without a NAME, print the table of it.",
+)
+@click.option("--claim", "claims", metavar="NAME=VALUE", multiple=True, help="A claim of that caller's token.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON.")
 def check_command(
     ctx: click.Context,
@@ -95,6 +104,8 @@ def check_command(
     active: tuple[str, ...],
     skills: tuple[Path, ...],
     files: tuple[Path, ...],
+    caller: str | None,
+    claims: tuple[str, ...],
     as_json: bool,
     **given: Any,
 ) -> None:
@@ -105,8 +116,19 @@ def check_command(
     with failing():
         others = [name for skill in skills for name in _of_skill(skill)]
         others += [name for file in files for name in _in(file)]
-    targets, names = target_and_names(ctx, targets, tuple(others))
-    view = inspected(*chosen_target(ctx, targets, **given), profile, active).view
+    if caller is None and claims:
+        raise click.UsageError("--claim is of a caller: add --as NAME.", ctx)
+    principal = None if caller is None else principal_called(caller, claims)
+    named = caller is None or COMMAND in ctx.meta or len(targets) > 1 or bool(others)
+    targets, names = target_and_names(ctx, targets, tuple(others)) if named else (targets, ())
+    found_there = inspected(*chosen_target(ctx, targets, **given), profile, active, principal=principal)
+    if principal is not None and not names:
+        rights = found_there.rights
+        if rights is None:
+            raise click.UsageError("--as is for the configuration of a gateway, which has rows of rights.", ctx)
+        show_allowed(found_there, rights, principal, as_json=as_json)
+        return
+    view = found_there.view
     found = [availability(view, name) for name in names]
     exclusive = [*apart(view, found)]
     if as_json:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import anyio
 
-from toolfold import Snapshot, ToolfoldError, ToolSet, TransitionRequest
+from toolfold import Profile, Snapshot, ToolfoldError, ToolSet, TransitionRequest
 from toolfold.spi import Kind, RequestView, listed
 from toolfold_adapters.names import render_for_hosts, wire_names
 from toolfold_adapters.tokens import Costs, GroupCost, approximate, approximate_tokens, measure, plural
@@ -19,19 +19,22 @@ from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway.callers.rights import Rights
     from toolfold_adapters.gateway.upstream.definitions import Definitions
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
+    from toolfold_adapters.mcp.principal import Principal
 
 CALL_TOOL = "call_tool"
 NO_FACTS: Mapping[str, Any] = MappingProxyType({})
 
 
 class Inspected(NamedTuple):
-    """A view of the initial state of a target, and of a gateway the servers of tools, and how they are doing."""
+    """A view of the initial state of a target; of a gateway the servers of tools, how they are doing, and rights."""
 
     view: RequestView
     servers: Mapping[str, str]
     status: tuple[UpstreamStatus, ...]
+    rights: Rights | None
 
 
 def inspected(
@@ -40,21 +43,32 @@ def inspected(
     profile: str | None = None,
     active: Iterable[str] = (),
     facts: Mapping[str, Any] = NO_FACTS,
+    principal: Principal | None = None,
 ) -> Inspected:
-    """Return what a target has at first; it is opened and closed again, and an error ends the command."""
+    """Return what a target has at first; it is opened and closed again, and an error ends the command.
+
+    With a `principal`, it is what that caller of a gateway may do.
+    """
 
     async def inspect() -> Inspected:
         with stdout_reserved():
             async with open_target(target, options) as opened:
-                view = initial_view(opened.tools, profile, opened.groups_of(active), facts)
-                return Inspected(view, opened.servers, opened.status)
+                chosen, rights = opened.tools.profile(profile), opened.rights
+                if principal is not None and rights is not None and rights.rows:
+                    bound = rights.bound(principal)
+                    chosen = bound if chosen is None else chosen.bounded(bound)
+                view = initial_view(opened.tools, chosen, opened.groups_of(active), facts)
+                return Inspected(view, opened.servers, opened.status, rights)
 
     found: Inspected = run(inspect)
     return found
 
 
 def initial_view(
-    tools: ToolSet, profile: str | None = None, active: Iterable[str] = (), facts: Mapping[str, Any] = NO_FACTS
+    tools: ToolSet,
+    profile: str | Profile | None = None,
+    active: Iterable[str] = (),
+    facts: Mapping[str, Any] = NO_FACTS,
 ) -> RequestView:
     """Return a view of the initial state of a session with some facts, without opening one or running hooks.
 

@@ -71,7 +71,7 @@ def inspect_command(
     if max_group_tokens is not None and not check:
         raise click.UsageError("--max-group-tokens is what --check compares with: add --check.", ctx)
     target, options = chosen_target(ctx, targets, **given)
-    view, servers, status = inspected(target, options, profile, active)
+    view, servers, status, _ = inspected(target, options, profile, active)
     costs = wire_costs(view, read_tool=target.is_gateway, call_tools=call_tools)
     if as_json:
         show_json(_report(view, *costs, servers, status))

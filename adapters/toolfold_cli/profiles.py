@@ -38,6 +38,7 @@ def show_profiles(target: Target, options: GatewayOptions, *, as_json: bool = Fa
                     "active": list(profile.active),
                     "available": list(profile.available),
                     "read_only": profile.read_only,
+                    "destructive": profile.destructive,
                 }
                 for profile in profiles
             ]
@@ -49,6 +50,7 @@ def show_profiles(target: Target, options: GatewayOptions, *, as_json: bool = Fa
     rows = table("PROFILE", "ACTIVE", "AVAILABLE", "DESCRIPTION", texts=("ACTIVE", "AVAILABLE"))
     for profile in profiles:
         filtered = {None: "", True: "read-only tools", False: "no read-only tools"}[profile.read_only]
-        description = "; ".join(part for part in (profile.description, filtered) if part)
+        harm = {None: "", True: "destructive tools", False: "no destructive tools"}[profile.destructive]
+        description = "; ".join(part for part in (profile.description, filtered, harm) if part)
         rows.add_row(profile.name, ", ".join(profile.active) or "-", ", ".join(profile.available) or "-", description)
     show(rows)

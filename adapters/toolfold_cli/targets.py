@@ -28,6 +28,7 @@ from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
+    from toolfold_adapters.gateway.callers.rights import Rights
     from toolfold_adapters.gateway.upstream.pool import PlaceOf, Pool
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.mcp.answer.render import ForeignDefinition
@@ -177,6 +178,11 @@ class OpenTarget:
     def status_for(self, session: Session) -> tuple[UpstreamStatus, ...]:
         """Return how each server of a gateway is doing, as far as a session may know of it."""
         return self.gateway.status_for(session) if self.gateway is not None else ()
+
+    @property
+    def rights(self) -> Rights | None:
+        """What callers of a gateway may do."""
+        return self.gateway.rights if self.gateway is not None else None
 
     def groups_of(self, names: Iterable[str]) -> tuple[str, ...]:
         """Return the paths of groups; a server of a gateway that is no group itself stands for those of its tools."""

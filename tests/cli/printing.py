@@ -18,7 +18,7 @@ import shlex
 import shutil
 import sys
 import warnings
-from collections.abc import AsyncGenerator, Generator
+from collections.abc import AsyncGenerator, Generator, Mapping
 from contextlib import asynccontextmanager, contextmanager
 from itertools import product
 from pathlib import Path
@@ -29,10 +29,12 @@ import anyio
 import pytest
 from mcp.server import MCPServer
 from mcp.shared.memory import create_client_server_memory_streams
+from mcp_types import ToolAnnotations
 
 from tests.cli.support import invoke
 from tests.process.docs.blocks import Block, blocks_of, replaced
 from toolfold import __version__
+from toolfold_adapters.gateway import UpstreamConfig
 
 FOLDER = Path(__file__).with_name("printed")
 STAGE = FOLDER / "stage"
@@ -167,9 +169,9 @@ def _forget(folder: Path) -> None:
 
 
 @asynccontextmanager
-async def _in_process(*_: Any) -> AsyncGenerator[tuple[Any, Any]]:
-    """The transport of a server, each of which is `some-mcp-server` in this process."""
-    server = _some_server()
+async def _in_process(_: Any, config: UpstreamConfig, *__: Any) -> AsyncGenerator[tuple[Any, Any]]:
+    """The transport of a server, each of which is `some-mcp-server` in this process; `hinted-mcp-server` has hints."""
+    server = _some_server(HINTS if config.command == ("hinted-mcp-server",) else {})
     async with create_client_server_memory_streams() as ((read, write), streams), anyio.create_task_group() as tasks:
         tasks.start_soon(server.run, *streams, server.create_initialization_options())
         yield read, write
@@ -179,10 +181,14 @@ async def _in_process(*_: Any) -> AsyncGenerator[tuple[Any, Any]]:
 LONG = "It is described at such length that the server has groups inside its own. " * 20
 
 
-def _some_server() -> Any:
+HINTS = {"list": ToolAnnotations(read_only_hint=True), "create": ToolAnnotations(destructive_hint=False)}
+
+
+def _some_server(hints: Mapping[str, ToolAnnotations]) -> Any:
     made = MCPServer("some-mcp-server")
     for verb, noun in product(("create", "list", "close"), ("issue", "release")):
-        made.add_tool(_answer, name=f"{verb}_{noun}", description=f"{verb.capitalize()} this {noun}. {LONG}")
+        text = f"{verb.capitalize()} this {noun}. {LONG}"
+        made.add_tool(_answer, name=f"{verb}_{noun}", description=text, annotations=hints.get(verb))
     made.add_tool(_answer, name="search", description="Search.")
     return made._lowlevel_server
 

@@ -66,6 +66,11 @@ def test_what_call_prints() -> None:
     played("call")
 
 
+@pytest.mark.spec("GWY-19")
+def test_what_check_prints() -> None:
+    played("check")
+
+
 def test_what_completion_prints() -> None:
     played("completion")
 

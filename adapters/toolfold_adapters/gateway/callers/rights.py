@@ -13,7 +13,7 @@ from typing import Any
 from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_REQUEST
 
-from toolfold import Profile
+from toolfold import Profile, ToolfoldError
 from toolfold.spi import array, frozen, quoted, table
 
 from ...mcp.principal import Principal
@@ -23,7 +23,7 @@ SCOPES = ("scope", "scp")
 """Claims that are lists in one text."""
 
 
-class Forbidden(MCPError):
+class Forbidden(MCPError, ToolfoldError):
     """A caller has no right to be here."""
 
     def __init__(self, message: str) -> None:
