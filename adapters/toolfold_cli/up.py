@@ -23,7 +23,6 @@ from toolfold import ConfigError, ToolfoldError
 from toolfold.spi import extras_named
 from toolfold_adapters.observe.stored_usage import usage_url
 from toolfold_adapters.runtime.kept import kept_short, reopen_log
-from toolfold_adapters.runtime.left import Servers
 from toolfold_adapters.runtime.place import (
     SERVERS,
     STATE,
@@ -37,7 +36,6 @@ from toolfold_adapters.runtime.place import (
 )
 from toolfold_adapters.runtime.standby import with_standby
 from toolfold_adapters.tokens import ANSWER_TOKENS
-from toolfold_adapters.transport.processes import noted
 from toolfold_adapters.transport.signals import cancelled_by_signals
 from toolfold_adapters.transport.starting import starting
 
@@ -80,6 +78,7 @@ OF_SESSIONS = (
     "toolfold_adapters.gateway.upstream.pool",
     "toolfold_adapters.manifests.catalogs",
     "toolfold_adapters.mcp",
+    "toolfold_adapters.runtime.left",
     "toolfold_adapters.runtime.runtime",
     "toolfold_adapters.stores.sqlite",
     "platformdirs.unix" if os.name == "posix" else "platformdirs",
@@ -183,7 +182,9 @@ def _locked(folder: str) -> int | None:
 async def _serve(folder: str, started: Any, held: ExitStack, *, quiet: bool, keep: bool) -> None:
     from toolfold import __version__
     from toolfold_adapters.gateway.upstream.pool import Pool
+    from toolfold_adapters.runtime.left import Servers
     from toolfold_adapters.runtime.runtime import Runtime
+    from toolfold_adapters.transport.processes import noted
 
     listener, secret = listening(folder)
     with listener:

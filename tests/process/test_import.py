@@ -47,6 +47,15 @@ assert issubclass(FollowingClient, mcp.Client)
 sys.modules = loaded
 """
 
+RUNTIME = """
+from importlib import import_module
+from toolfold_cli.up import OF_SESSIONS
+from toolfold_adapters.transport.starting import starting
+with starting():
+    for name in OF_SESSIONS:
+        import_module(name)
+"""
+
 CONNECT = """
 from click.testing import CliRunner
 from toolfold_cli.program import program
@@ -66,6 +75,7 @@ assert "Nothing answers at " in CliRunner().invoke(program, ["connect", "http://
         (HELP.format(["serve", "--help"]), {"toolfold_diagrams", "toolfold_specs", "mcp"}),
         ("import toolfold_adapters.mcp", {*FEW_NEED, "rich", "redis", "sqlite3", "toolfold_cli", "toolfold_diagrams"}),
         (SERVE, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "toolfold_cli", "toolfold_diagrams"}),
+        (RUNTIME, {"httpx2", "mcp.client.client", "mcp.server.mcpserver", "rich", "uvicorn"}),
         (CONNECT, {"mcp.client.client", "starlette.applications", "toolfold_adapters.gateway", "toolfold_diagrams"}),
         (HELP.format(["conform", "--help"]), {"toolfold_diagrams", "toolfold_specs.kit", "mcp", "hypothesis"}),
     ],
@@ -79,6 +89,7 @@ assert "Nothing answers at " in CliRunner().invoke(program, ["connect", "http://
         "help of serve",
         "adapter",
         "serve",
+        "runtime",
         "connect",
         "help of conform",
     ],
