@@ -1,9 +1,9 @@
 """A copy of the runtime that waits to take its place when it is killed (SPEC GWY-15); on Linux alone.
 
-A runtime needs a second of processor time before it serves, which is many seconds on a busy machine. Once everything is
-imported and nothing has begun, it copies itself: the copy shares its memory, and sleeps until the end of a pipe says
-that the process before it has ended. Then it copies itself in turn, and serves. Elsewhere, where a process can't be
-copied safely, a relay starts the next runtime.
+A runtime needs three quarters of a second of processor time before it serves, which is many seconds on a busy machine.
+Once everything is imported and nothing has begun, it copies itself: the copy shares its memory, and sleeps until the
+end of a pipe says that the process before it has ended. Then it copies itself in turn, and serves. Elsewhere, where a
+process can't be copied safely, a relay starts the next runtime.
 """
 
 from __future__ import annotations
