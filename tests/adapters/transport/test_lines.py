@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import product
 
 import anyio
 import pytest
 from mcp.shared.message import SessionMessage
-from mcp_types import JSONRPCNotification
+from mcp_types import JSONRPCNotification, jsonrpc_message_adapter
+from pydantic import ValidationError
 
 from tests.blocked import all_blocked
-from toolfold_adapters.transport.lines import FLUSH_SECONDS, Item, Lines, MessageTooLarge, standard_streams
+from toolfold_adapters.transport.lines import FLUSH_SECONDS, Item, Lines, MessageTooLarge, parsed, standard_streams
 
 SMALL, OTHER = b'{"jsonrpc": "2.0", "method": "small"}', b'{"jsonrpc": "2.0", "method": "other"}'
 WAITING = 400_000
@@ -49,6 +52,34 @@ def method(item: Item) -> str:
 )
 async def test_messages_are_lines_in_whatever_parts_they_come(parts: list[bytes]) -> None:
     assert [method(item) for item in await messages(parts)] == ["small", "other"]
+
+
+MISSING = object()
+KEYS: Mapping[str, Sequence[object]] = {
+    "jsonrpc": ["2.0", "1.0", MISSING],
+    "id": [MISSING, None, 1, "a", 1.0, True, [1], 2**70],
+    "method": [MISSING, None, "x", 5],
+    "params": [MISSING, None, {}, [1], {"a": None}],
+    "result": [MISSING, None, {}, {"a": [1.5]}, "s"],
+    "error": [MISSING, None, {"code": 1, "message": "m"}],
+}
+
+
+@pytest.mark.spec("GWY-1")
+def test_a_message_is_read_as_the_sdk_reads_it_whatever_its_keys_are() -> None:
+    read = 0
+    for values in product(*KEYS.values()):
+        given = {key: value for key, value in zip(KEYS, values, strict=True) if value is not MISSING}
+        line = json.dumps(given).encode()
+        try:
+            expected = jsonrpc_message_adapter.validate_json(line, by_name=False)
+        except ValidationError:
+            continue
+        item = parsed(line)
+        assert isinstance(item, SessionMessage), line
+        assert (type(item.message), item.message.model_dump()) == (type(expected), expected.model_dump()), line
+        read += 1
+    assert read > 100
 
 
 @pytest.mark.spec("GWY-12")
