@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.external.hosts import running
+from tests.external.hosts import running, tables
 from tests.external.hosts.cases import CASES, TURNS, Case
 from tests.external.hosts.hosts import HOSTS, Host
 from tests.external.hosts.running import MODERN, Run, run
@@ -50,6 +50,16 @@ def test_the_version_of_a_host_is_that_of_the_program_that_is_run(
     (tmp_path / "python/lib/python3.13/site-packages/fast_agent_mcp-6.5.4.dist-info").mkdir(parents=True)
     found = {name: running.installed_version(by_name[name]) for name in ("Codex", "fast-agent", "Cline")}
     assert found == {"Codex": "9.8.7", "fast-agent": "6.5.4", "Cline": "unknown"}
+
+
+def test_the_tables_of_hosts_have_the_rows_of_all_hosts_as_they_are_known() -> None:
+    page = tables.PAGE.read_text(encoding="utf-8")
+    assert tables.problems(page) == []
+    first, table = HOSTS[0], tables.TABLES[-1]
+    row = (f"{first.name} {first.version}", "no", "all", first.search, "2026-01-01")
+    assert tables.problems(tables.written(page, table, first, [row])) == []
+    for wrong in ([], [(f"{first.name} 0.1", *row[1:])], [row[:-1]], [(*row[:3], "sometimes", row[4])]):
+        assert tables.problems(tables.written(page, table, first, wrong))
 
 
 @each_host

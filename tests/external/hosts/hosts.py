@@ -62,6 +62,7 @@ class Host:
         configure: Writes its configuration and returns how to start it.
         outcomes: The outcomes of cases that differ from those of most hosts, by the name of the case.
         modern: Whether it asks for the era of 2026-07-28 first.
+        search: When it gives its model a search of its own in place of the tools of servers.
     """
 
     name: str
@@ -70,6 +71,7 @@ class Host:
     configure: Callable[[Setting], Launch]
     outcomes: Mapping[str, str] = {}
     modern: bool = False
+    search: str = "no"
 
     @property
     def from_pypi(self) -> bool:
@@ -245,14 +247,23 @@ HOSTS = (
         "@anthropic-ai/claude-code/cli-wrapper.cjs",
         claude_code,
         modern=True,
+        search="always; an entry with `alwaysLoad`, as `init` writes it, is not searched",
     ),
-    Host("Codex", "@openai/codex@0.169.0", "@openai/codex/bin/codex.js", codex, {LONG: "71%"}),
+    Host(
+        "Codex",
+        "@openai/codex@0.169.0",
+        "@openai/codex/bin/codex.js",
+        codex,
+        {LONG: "71%"},
+        search="always with the models that it knows",
+    ),
     Host(
         "Qwen Code",
         "@qwen-code/qwen-code@0.24.4",
         "@qwen-code/qwen-code/cli-entry.js",
         qwen_code,
         {LONG: "55%"},
+        search="always",
     ),
     Host(
         "Copilot CLI",
@@ -261,6 +272,7 @@ HOSTS = (
         copilot,
         {LONG: "49%"},
         modern=True,
+        search='from some 30 tools on, unless the entry has `"deferTools": "never"`',
     ),
     Host("fast-agent", "fast-agent-mcp==0.10.46", "fast-agent", fast_agent, {LONG: "29%"}, modern=True),
     Host("opencode", "opencode-ai@1.18.33", "opencode-linux-x64/bin/opencode", opencode, {BY_NAME: "yes"}),

@@ -13,6 +13,7 @@ NOUNS = {
     "acmetracker": ("issue", "comment", "label", "milestone", "branch", "release", "pull_request", "review"),
     "acmewiki": ("page", "attachment", "template"),
     "acmeorders": ("order", "invoice"),
+    "acmemany": tuple(f"record_of_kind_{number}" for number in range(20)),
 }
 VERBS = {
     "create": "Create {} in a repository.",
