@@ -17,6 +17,7 @@ import json
 import os
 import platform
 import re
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -68,15 +69,16 @@ def measured(part: str, folder: Path | None, *, quick: bool) -> Figures:
 
 
 def environment() -> Figures:
-    """Return the machine, and the versions of what was measured."""
-    return {
+    """Return the machine, and the versions of what is there to be measured."""
+    found: Figures = {
         "python": platform.python_version(),
         "machine": f"{platform.system()}, {platform.machine()}, {os.cpu_count()} processors",
-        "redis": subprocess.run(["redis-server", "--version"], check=True, stdout=subprocess.PIPE, text=True)
-        .stdout.partition("v=")[2]
-        .split()[0],
         "versions": {shown: _version(*package) for shown, package in PACKAGES.items() if interpreter(package[0])},
     }
+    if shutil.which("redis-server"):
+        said = subprocess.run(["redis-server", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
+        found["redis"] = said.partition("v=")[2].split()[0]
+    return found
 
 
 def _version(framework: str, package: str) -> str:
@@ -380,9 +382,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(f"{page} is stale: run python -m tests.benchmarks.comparison --write", file=sys.stderr)
         return int(bool(stale))
     if not options.write:
-        known = figures.get("environment", {"versions": {}})["versions"]
-        figures["environment"] = environment()
-        figures["environment"]["versions"] = known | figures["environment"]["versions"]
+        known = figures.get("environment", {"versions": {}})
+        figures["environment"] = found = {**known, **environment()}
+        found["versions"] = known["versions"] | found["versions"]
         for part in options.part or PARTS:
             if part not in ON_SERVERS or options.servers:
                 figures["parts"][part] = measured(part, options.servers, quick=options.quick)
