@@ -17,7 +17,8 @@ from tests.adapters.gateway.upstreams.shop import Context, Shop
 from tests.adapters.mcp.test_call_tools import call as one_call
 from toolfold import ProtocolError
 from toolfold_adapters.gateway.serving.pages import COMPLETE, ELICIT
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-18")

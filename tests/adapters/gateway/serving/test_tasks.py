@@ -17,7 +17,8 @@ from toolfold import ProtocolError
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
 from toolfold_adapters.gateway.serving import tasks as module
 from toolfold_adapters.gateway.serving.tasks import EXTENSION, RELATED, TaskIds
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
+from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
 
 pytestmark = pytest.mark.spec("GWY-18")
