@@ -34,6 +34,7 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "groups": ("Groups", ("name", "opened", "unused", "closed", "calls", "errors", "p50", "p99", "tokens")),
     "clients": ("Clients", ("name", "calls", "errors", "p50", "p99", "tokens")),
     "eras": ("Eras", ("name", "calls", "errors", "p50", "p99", "tokens")),
+    "callers": ("Callers", ("name", "calls", "errors", "p50", "p99", "tokens")),
 }
 """The title and the columns of each table."""
 
@@ -42,9 +43,9 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
 class Report:
     """A report as data, which `json` returns, and as one HTML file.
 
-    `data` has the figures of all calls, lists and searches, the refusals by reason, tables of tools, groups, clients
-    and eras in which the most used come first, the tools without a call, and `advice` in sentences. Times are in
-    seconds, tokens approximate.
+    `data` has the figures of all calls, lists and searches, the refusals by reason, tables of tools, groups, clients,
+    eras and callers in which the most used come first, the tools without a call, and `advice` in sentences. Times are
+    in seconds, tokens approximate.
     """
 
     data: Mapping[str, Any]
@@ -117,9 +118,17 @@ def report(usage: Usage) -> Report:
         ),
         "clients": _most_used({"name": name, **_figures(calls)} for (name,), calls in usage.by(2).items()),
         "eras": _most_used({"name": name, **_figures(calls)} for (name,), calls in usage.by(3).items()),
+        "callers": _most_used({"name": name, **_figures(calls)} for name, calls in _by_caller(usage).items()),
         "unused": sorted(usage.tools.keys() - called),
     }
     return Report({**data, "advice": [*_advice(data, len(usage.tools))]})
+
+
+def _by_caller(usage: Usage) -> dict[str, Calls]:
+    sums: dict[str, Calls] = {}
+    for (who, _), calls in usage.callers.items():
+        sums.setdefault(who, Calls()).add(calls)
+    return sums
 
 
 def summary(data: Mapping[str, Any]) -> Iterator[str]:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncIterator, Callable, Iterable
 from contextlib import suppress
 from functools import partial
+from pathlib import Path
 from types import TracebackType
 from typing import Any
 
@@ -20,7 +21,8 @@ from toolfold.spi import Kind, RequestView, available, table
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
-from ..mcp.principal import Principal
+from ..mcp.principal import Principal, local_user
+from ..observe.audit import Audit
 from .beside import beside
 from .callers.allowances import Allowances
 from .callers.rights import Rights
@@ -78,6 +80,12 @@ class Gateway:
         self._open = False
         self._stops: list[Callable[[], None]] = []
         self._rights_problem = ""
+        self.audit = Audit(current_request, lambda tool: self.report.servers.get(tool, ""), local_user())
+        self._set_audit(config)
+
+    def _set_audit(self, config: GatewayConfig) -> None:
+        file, folder = config.audit.file, Path(config.place).parent if config.place else Path()
+        self.audit.file, self.audit.arguments = None if file is None else folder / file, config.audit.arguments
 
     @property
     def config(self) -> GatewayConfig:
@@ -274,6 +282,7 @@ class Gateway:
         self.tools.register_resource_template(ANY_URI, self.forwarding.unlisted, hidden=True, check_arguments=False)
         self._open = True
         self._stops += [self.tools.observe(observer) for observer in (self.clients.observe, self._observe)]
+        self._stops.append(self.audit.listen(self.tools))
         for upstream in self.upstreams.values():
             said = known.get(upstream.key) if upstream.known is None else upstream.known.definitions
             if said is not known.get(upstream.key) or (said is None and unknown[upstream.key] != upstream.condition):
@@ -400,6 +409,7 @@ class Gateway:
         for link in [link for upstream in self.upstreams.values() for link in upstream.links]:
             await link.review()
         self._take(await self.registration.configure(config, renewed=added, unknown=unknown))
+        self._set_audit(config)
         for name in self.registration.unapproved:  # what was approved may be newer than what is known
             self.upstreams[name].ask()
 

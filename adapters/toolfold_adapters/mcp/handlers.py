@@ -39,6 +39,7 @@ from .answer.proxy import proxies_of, reserve_names, with_handle
 from .answer.render import Renderer, dumped, raise_on_wire, wire_errors
 from .extensions.groups import Disclosure
 from .options import ServerSettings
+from .principal import principal_of
 from .request import (
     Request,
     Selections,
@@ -98,7 +99,7 @@ class RequestHandlers:
         resumes: bool = True,
     ) -> None:
         self._tools = tools
-        tools.count_usage(perf_counter, label_of)
+        tools.count_usage(perf_counter, label_of, name_of)
         self._wire = wire
         self._said = Memo[tuple[Any, ...], str](most=8)
         self._settings = settings
@@ -382,6 +383,14 @@ async def end_all(kinds: Iterable[StoredSessions], seconds: float) -> None:
             log.warning(
                 "hooks of these sessions were still running %g seconds after the server ended: %s", seconds, named
             )
+
+
+def name_of(ctx: Any) -> str:
+    """Return the name of the authenticated caller of a request, or `""` (SPEC GWY-19)."""
+    if not isinstance(ctx, ServerRequestContext):
+        return ""
+    principal = principal_of(ctx)
+    return str(principal) if principal.authenticated else ""
 
 
 def label_of(ctx: Any) -> tuple[str, str]:

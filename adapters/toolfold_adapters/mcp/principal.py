@@ -67,8 +67,8 @@ class Principal:
         return json.dumps([self.issuer, self.name] if self.name else [self.issuer, None, self.client])
 
     def __str__(self) -> str:
-        """Return what it is called in texts for people."""
-        return self.name or self.client or "nobody"
+        """Return what it is called in texts for people: no client is called like a person."""
+        return self.name or ("nobody" if self.client is None else f"client {self.client}")
 
 
 NOBODY = Principal()

@@ -1,8 +1,8 @@
 """What of a tool set is used: the one set of counters of reports, metrics, telemetry and the live page (SPEC EXP-3).
 
-Calls are counted by tool, client and era; openings and closings by group; searches, lists and refusals in all. Nothing
-of arguments, results or errors is recorded but sizes and times. Everything is bounded: clients beyond `MAX_CLIENTS` and
-tools beyond `MAX_ROWS` are counted together, as `OTHERS`.
+Calls are counted by tool, client and era, and by caller where callers are known; openings and closings by group;
+searches, lists and refusals in all. Nothing of arguments, results or errors is recorded but sizes and times. Everything
+is bounded: clients beyond `MAX_CLIENTS` and tools beyond `MAX_ROWS` are counted together, as `OTHERS`.
 
 An opening was of use once a tool of its group is called in its session, and a search once a tool that it found is. The
 requests of a protocol without sessions count as one session there, since nothing tells whose they are.
@@ -15,7 +15,7 @@ their own, and no form in JSON, for what is ten lines here.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from math import ceil, log2
 from typing import Any
 
@@ -39,6 +39,8 @@ _UNGROUPED = Memo[None, int](most=1)
 
 Label = Callable[[Any], tuple[str, str]]
 """Returns the name of the client that made a request, and the era of its protocol."""
+Who = Callable[[Any], str]
+"""Returns who made a request, by name; `""` where nobody is known."""
 
 
 @define
@@ -110,8 +112,10 @@ class Usage:
     Args:
         name: The name of the tool set.
         label: Returns the client and the era of the request that a call was received as, `None` in process.
+        who: Returns who made that request.
 
     Attributes:
+        callers: The calls by caller and tool, of those callers that are known.
         calls: The calls by tool, group, client and era; the group is `""` for tools in none, and control tools.
         groups: The openings by group.
         searches: The searches.
@@ -121,8 +125,10 @@ class Usage:
         tools: The group of each tool that there is or was, without control tools.
     """
 
-    def __init__(self, name: str, label: Label | None = None) -> None:
+    def __init__(self, name: str, label: Label | None = None, who: Who | None = None) -> None:
         self.name = name
+        self.who: Who = who or (lambda request: "")
+        self.callers: dict[tuple[str, str], Calls] = {}
         self.label: Label = label or (lambda request: ("", "in process"))
         self.calls: dict[tuple[str, str, str, str], Calls] = {}
         self.groups: dict[str, Openings] = {}
@@ -142,16 +148,20 @@ class Usage:
         """Count a call; without a result it was cancelled, or refused by the tool."""
         session, component, request, seconds, result = event
         client, era = self.label(request)
-        row = self._rows.get((component.name, client, era)) or self._row(component, client, era)
-        row.calls += 1
-        row.seconds += seconds
-        row.spread[int(log2(seconds / _MICRO) * _PER_OCTAVE) if seconds > _MICRO else 0] += 1
-        if result is None or result.is_error:
-            row.errors += 1
+        rows = [self._rows.get((component.name, client, era)) or self._row(component, client, era)]
+        if who := self.who(request):
+            rows.append(self._of_caller(who, component.name))
+        tokens = 0
         if result is not None:
-            row.tokens += -(-sum([len(block.get("text", "")) for block in result.content]) // CHARACTERS_PER_TOKEN)
+            tokens = -(-sum([len(block.get("text", "")) for block in result.content]) // CHARACTERS_PER_TOKEN)
             if result.about is not None and result.about.ranked:
                 self._searched(session, result.about.tools)
+        for row in rows:
+            row.calls += 1
+            row.seconds += seconds
+            row.spread[int(log2(seconds / _MICRO) * _PER_OCTAVE) if seconds > _MICRO else 0] += 1
+            row.errors += result is None or result.is_error
+            row.tokens += tokens
         if self._found:
             self._followed_search(session, component.name)
         if component.control is None and (self._opened_by_others or self._opened.get(session)):
@@ -207,6 +217,11 @@ class Usage:
         if len(self._rows) < MAX_ROWS:
             self._rows[component.name, client, era] = found
         return found
+
+    def _of_caller(self, who: str, tool: str) -> Calls:
+        if len(self.callers) >= MAX_ROWS and (who, tool) not in self.callers:
+            who, tool = OTHERS, OTHERS
+        return self.callers.setdefault((who, tool), Calls())
 
     def _openings(self, path: str) -> Openings:
         if path not in self.groups and len(self.groups) >= MAX_ROWS:
@@ -278,14 +293,15 @@ class Usage:
             "refused": dict(self.refused),
             "sessions": self.sessions,
             "tools": self.tools,
+            "callers": [[*key, *_numbers(row), _texts(row.spread)] for key, row in self.callers.items()],
         }
 
     def add(self, data: Mapping[str, Any], *, times: int = 1) -> None:
         """Add what `dump` returned, of this process or another one; `times=-1` takes it away again."""
-        for tool, group, client, era, calls, errors, seconds, tokens, spread in data["calls"]:
-            row = self.calls.setdefault((tool, group, client, era), Calls())
-            counts = Counter({int(bucket): times * count for bucket, count in spread.items()})
-            row.add(Calls(times * calls, times * errors, times * seconds, times * tokens, counts))
+        for tool, group, client, era, *numbers in data["calls"]:
+            _add(self.calls.setdefault((tool, group, client, era), Calls()), numbers, times)
+        for who, tool, *numbers in data.get("callers", ()):  # what was stored before has none
+            _add(self.callers.setdefault((who, tool), Calls()), numbers, times)
         for path, each in data["groups"].items():
             _sum(self.groups.setdefault(path, Openings()), each, times)
         _sum(self.searches, data["searches"], times)
@@ -303,6 +319,12 @@ def ungrouped_tokens(catalog: Catalog) -> int:
 
 def _numbers(row: Calls) -> Iterator[float]:
     yield from (row.calls, row.errors, row.seconds, row.tokens)
+
+
+def _add(row: Calls, numbers: Sequence[Any], times: int) -> None:
+    calls, errors, seconds, tokens, spread = numbers
+    counts = Counter({int(bucket): times * count for bucket, count in spread.items()})
+    row.add(Calls(times * calls, times * errors, times * seconds, times * tokens, counts))
 
 
 def _texts(spread: Mapping[int, int]) -> dict[str, int]:

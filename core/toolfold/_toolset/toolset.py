@@ -23,7 +23,7 @@ from .._session.state import Saved
 from .._session.store import Store
 from .._session.stored import StoredSessions
 from .._session.upkeep import Limit, OpenSessions, SessionKind
-from .._session.usage import Label, Usage
+from .._session.usage import Label, Usage, Who
 from .._snapshot import GroupInfo, Snapshot
 from .._usercode import on_loop
 from .._view.calling import ToolResult
@@ -559,7 +559,7 @@ class ToolSet(Displayed):
 
     # -- sessions -----------------------------------------------------------------------------------------------------
 
-    def count_usage(self, clock: Callable[[], float], label: Label | None = None) -> Usage:
+    def count_usage(self, clock: Callable[[], float], label: Label | None = None, who: Who | None = None) -> Usage:
         """Return the counters of what is used, which count from now on, or have since this was called first.
 
         Servers of MCP count by themselves. Neither arguments nor results are recorded.
@@ -570,15 +570,16 @@ class ToolSet(Displayed):
             clock: Returns the time in seconds, such as `time.perf_counter`.
             label: Returns the client and the era of a request, given what the call was received as. The last one that
                 was given is used.
+            who: Returns who made a request, by name, for the counters of callers; likewise.
         """
         if self._usage is None:
-            self._usage = Usage(self.name, label)
+            self._usage = Usage(self.name, label, who)
             for session in self.sessions:
                 self._usage.follow(session.id)
             self.observers.clock = clock
             self._usage.listen(self.observers)
-        elif label is not None:
-            self._usage.label = label
+            return self._usage
+        self._usage.label, self._usage.who = label or self._usage.label, who or self._usage.who
         return self._usage
 
     @property

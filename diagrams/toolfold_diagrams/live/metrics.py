@@ -40,6 +40,13 @@ def exposition(usage: Usage, sessions: int) -> bytes:
             errors.add_metric(key, row.errors)
             tokens.add_metric(key, row.tokens)
         yield from (durations, errors, tokens)
+        of_callers = ("caller", "tool")
+        did = CounterMetricFamily("toolfold_caller_calls", "Calls by who made them.", labels=of_callers)
+        failed = CounterMetricFamily("toolfold_caller_errors", "Those of them with an error.", labels=of_callers)
+        for caller, row in usage.callers.items():
+            did.add_metric(caller, row.calls)
+            failed.add_metric(caller, row.errors)
+        yield from (did, failed)
         for name in ("opened", "called", "closed"):
             family = CounterMetricFamily(f"toolfold_group_{name}", f"Groups that were {name}.", labels=("group",))
             for path, openings in usage.groups.items():

@@ -39,6 +39,7 @@ from .clients import (
     with_texts,
 )
 from .settings import (
+    AuditConfig,
     BudgetsConfig,
     GatewayConfig,
     GroupConfig,
@@ -66,6 +67,7 @@ _TABLES: dict[str, Any] = {
     "groups": GroupConfig,
     "profiles": ProfileConfig,
     "rights": RightsConfig,
+    "audit": AuditConfig,
     "budgets": BudgetsConfig,
     "options": OptionsConfig,
 }

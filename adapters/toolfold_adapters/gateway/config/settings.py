@@ -50,6 +50,10 @@ access = "destructive"
 [rights."*"]                            # all others; without it they are refused
 access = "read"
 
+[audit]
+file = "audit.jsonl"                    # a line for each call: who, server, tool, outcome, duration
+arguments = false                       # and, if true, with what
+
 [budgets]                               # in approximate tokens
 group_tokens = 2000                     # a server whose tools are more has groups in it where names show parts
 answer_tokens = 5000                    # the answer that opens a group is no longer
@@ -269,6 +273,18 @@ CLAIM = "claim:"
 """What begins the key of a row for a claim: `claim:NAME=VALUE`."""
 
 
+class AuditConfig(_Table):
+    """What is written of each call (SPEC GWY-19).
+
+    Args:
+        file: Where, beside the log: relative to the configuration, readable for its user alone.
+        arguments: Whether with the arguments of the request.
+    """
+
+    file: Annotated[str, Field(min_length=1)] | None = None
+    arguments: bool = False
+
+
 class BudgetsConfig(_Table):
     """What is the most that the model reads at once, in approximate tokens.
 
@@ -335,6 +351,7 @@ class GatewayConfig(_Table):
         pins: Patterns of tools that are in no group and always listed (SPEC FND-4).
         hidden: Patterns of tools that no list has (SPEC VIS-6).
         rename: The name of a tool to another one.
+        audit: What is written of each call.
         budgets: What is the most that the model reads at once.
         on_change: `"quarantine"` to withhold a definition that changed since it was approved (SPEC GWY-11); it is
             marked in any case.
@@ -354,6 +371,7 @@ class GatewayConfig(_Table):
     pins: Texts = ()
     hidden: Texts = ()
     rename: Mapping[str, str] = {}
+    audit: AuditConfig = AuditConfig()
     budgets: BudgetsConfig = BudgetsConfig()
     on_change: Literal["mark", "quarantine"] = "mark"
     options: OptionsConfig = OptionsConfig()

@@ -137,7 +137,7 @@ def test_an_empty_file_leaves_the_groups_to_the_names(tmp_path: Path) -> None:
         (
             "[group.a]",
             "group: is not known here; remove it, or use one of upstreams, groups, exclusions, profiles, rights, "
-            "skills, pins, hidden, rename, budgets, on_change, options.",
+            "skills, pins, hidden, rename, audit, budgets, on_change, options.",
         ),
         ("source = 'x'", "source: is not known here; remove it."),
         ("[upstream]\nurl = 5", '[upstream], url: must be a text in quotes, such as "…".'),
