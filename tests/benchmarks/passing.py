@@ -145,6 +145,13 @@ async def _elicitation(trial: Trial) -> bool:
     return "7" in _text(await trial.call("elicit"))
 
 
+async def _view(trial: Trial) -> bool:
+    if upstream.VIEW not in await trial.definition("show"):
+        return False
+    read = await trial.client.read_resource(upstream.VIEW)
+    return "a page" in read.model_dump_json()
+
+
 async def _pages(trial: Trial) -> bool:
     try:
         await trial.call("visit")
@@ -223,6 +230,7 @@ CHECKS: dict[str, Check] = {
     "a failed call is an error": _error,
     "prompts": _prompts,
     "resources": _resources,
+    "an app's view that only a tool names": _view,
     "progress": _progress,
     "elicitation": _elicitation,
     "elicitation by URL: a refusal with the pages": _pages,

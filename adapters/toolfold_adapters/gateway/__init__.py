@@ -7,7 +7,7 @@ grouping.py      groups, and the tools in them               stored.py  what was
 known.py         the parts of well-known servers             beside.py  work on what may be large, beside the loop
 describing.py    what is said of servers and groups      spelling.py  which URIs may be spellings of one
 finding.py       which server a resource is of           sharing.py  which servers one process serves
-callers/         who calls it, and what they log in with
+callers/         who calls it, and what they log in with     views.py    resources that hosts render beside results
 """
 
 from toolfold.spi import extras_named

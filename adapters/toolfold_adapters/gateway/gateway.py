@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
@@ -16,8 +16,8 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 from mcp.server.lowlevel import Server
 
-from toolfold import Catalog, Component, Profile, Session, ToolfoldError, ToolSet, events
-from toolfold.spi import Kind, RequestView, available, table
+from toolfold import Catalog, Component, Profile, Session, ToolError, ToolfoldError, ToolSet, events
+from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
@@ -182,7 +182,12 @@ class Gateway:
         tasks = await anyio.create_task_group().__aenter__()
         self._tasks = tasks
         self.forwarding = Forwarding(
-            self.clients, tasks, self.upstream_of, self._row_of, Allowances(self._runtime.clock)
+            self.clients,
+            tasks,
+            self.upstream_of,
+            self._row_of,
+            Allowances(self._runtime.clock),
+            self._views_of,
         )
         try:
             for name in self._config.upstreams:
@@ -291,6 +296,9 @@ class Gateway:
     def _handler(self, server: str, kind: Kind, original: str) -> Callable[..., Any]:
         return self.forwarding.handler(self.upstreams[server], kind, original)
 
+    def _views_of(self, server: str) -> Mapping[str, str]:
+        return self.registration.views(server)
+
     def upstream_of(self, uri: str, client: DownstreamClient, view: RequestView) -> Upstream | None:
         """Return the upstream that a resource is of, for a client; one need not list all that it has.
 
@@ -315,6 +323,22 @@ class Gateway:
             able = [key for key, one in self.upstreams.items() if one.known and "resources" in one.known.capabilities]
             server = able[0] if len(able) == 1 and serves(able[0]) else None
         return None if server is None else self.upstreams.get(server)
+
+    def tool_of_view(self, name: str, client: DownstreamClient, catalog: Catalog) -> str | None:
+        """Return the tool that a view means by a name, which is what its server calls it; `None` if none can be meant.
+
+        It is one of a server whose view the client has read, or of any with views if that is not known: a request does
+        not say which view it is of.
+
+        Raises:
+            ToolError: Several servers have a tool of that name.
+        """
+        found = [one for one in self.registration.finder.called_by_views(name) if one.name in catalog.tools]
+        shown = [one for one in found if one.server in client.shown] or found
+        if len(shown) > 1:
+            names = ", ".join(sorted(one.name for one in shown))
+            raise ToolError(f"{quoted(name)} can be any of {names}, so nothing was called: give one of these names.")
+        return shown[0].name if shown else None
 
     def _naming(self, uri: str, catalog: Catalog) -> str | None:
         """Return the upstream of a tool of a catalog that names a resource in its `_meta`, which no list need have."""

@@ -29,6 +29,7 @@ from .config.settings import Access, GatewayConfig, UpstreamConfig
 from .finding import Finder
 from .grouping import Placed, PlacedGroup, aliases, grouped
 from .upstream.definitions import Usable
+from .views import renamed_views, with_own_views
 
 
 @frozen(kw_only=True)
@@ -37,6 +38,7 @@ class Layout:
 
     Groups come after those that they are in; components are by kind and name. `bounds` are the groups of each server: a
     profile that has none of them has nothing of the server (SPEC ISO-2). `rights` are what callers may do (GWY-19).
+    `views` are those that have another URI here, by the server and its own (GWY-18).
     """
 
     groups: Mapping[str, PlacedGroup] = field(factory=dict[str, PlacedGroup])
@@ -45,6 +47,7 @@ class Layout:
     profiles: tuple[Profile, ...] = ()
     rights: Rights = NO_RIGHTS
     bounds: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
+    views: Mapping[str, Mapping[str, str]] = field(factory=dict[str, Mapping[str, str]])
     warnings: tuple[str, ...] = ()
 
     @cached_property
@@ -92,6 +95,8 @@ def layout_of(
     groups, tools = grouped(config, servers, tools, unknown, late, warnings)
     components: dict[tuple[Kind, str], Placed] = {}
     everything = [*tools, *(one for one in placed if one.kind != "tool")]
+    views = renamed_views(everything)
+    everything = [*with_own_views(everything, views)] if views else everything
     bounds = _bounds(config, everything, groups)
     for one in everything:
         one = one if one.group is not None else evolve(one, bounded_by=bounds[one.server])
@@ -106,6 +111,7 @@ def layout_of(
         profiles=profiles,
         rights=_rights(config, groups, unknown, profiles, warnings),
         bounds=bounds,
+        views=views,
         warnings=tuple(warnings),
     )
 

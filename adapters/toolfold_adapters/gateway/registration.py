@@ -278,6 +278,10 @@ class UpstreamRegistration:
         known = self._servers.get(server)
         return () if known is None else known.without_output
 
+    def views(self, server: str) -> Mapping[str, str]:
+        """Return the views of an upstream that have another URI here, by its own."""
+        return self._layout.views.get(server, {})
+
     def groups_of(self, server: str) -> frozenset[str]:
         """Return the groups that something of an upstream is in."""
         return self._layout.homes.get(server, frozenset())

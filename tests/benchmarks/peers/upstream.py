@@ -29,13 +29,16 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
 PAGE = {"mode": "url", "message": "Pay first.", "url": "https://example.org/pay?n=1", "elicitationId": "p-1"}
 REFUSALS = {"visit": {"code": -32042, "message": "Pay first.", "data": {"elicitations": [PAGE]}}}
 """By the tool whose calls it refuses: the error."""
-PLAIN = ("read", "picture", "fail", "steps", "say", "wait", "grow", *QUESTIONS, *REFUSALS, "later", "only_later")
+OTHERS = ("read", "picture", "fail", "steps", "say", "wait", "grow", "later", "only_later", "show")
+PLAIN = (*OTHERS, *QUESTIONS, *REFUSALS)
 ABILITIES = {
     "tools": {"listChanged": True},
     "prompts": {},
     "resources": {},
     "logging": {},
 }
+VIEW = "ui://upstream/board.html"
+"""The view of the tool `show`, which no list has."""
 TASKS: dict[str, Any] = {"tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}}
 SUPPORT = {"later": "optional", "only_later": "required"}
 """By the tool that can be called as a task: whether it has to be."""
@@ -108,6 +111,8 @@ class Upstream:
 
     def _definition(self, name: str) -> dict[str, Any]:
         made: dict[str, Any] = {"name": name, "description": f"Does {name}.", "inputSchema": INPUT}
+        if name == "show":
+            made["_meta"] = {"ui": {"resourceUri": VIEW}}
         if name in SUPPORT and not self._modern:
             made["execution"] = {"taskSupport": SUPPORT[name]}
         return {**made, "outputSchema": OUTPUT} if name == "read" else made

@@ -39,6 +39,7 @@ from ...mcp.principal import Principal, local_user, principal_of
 from ...mcp.request import caller_of, is_modern, own_client, record_refusal
 from ...mcp.subscriptions import Room
 from ...tally import Tally
+from ..views import views_named
 
 if TYPE_CHECKING:
     from ..upstream.link import Link
@@ -56,8 +57,6 @@ NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups"})
 ANSWER_SECONDS = 600.0
 """How long a client may take to answer what it is asked: it may be gone."""
 MOST_LINKS = 256
-_VIEWS = ("ui/resourceUri", "openai/outputTemplate")
-"""The keys of `_meta` under which hosts find the resource that is the view of a tool, beside `resourceUri` in `ui`."""
 """How many links to resources are remembered for one client."""
 
 RequestHandler = Callable[[Any, Any], Awaitable[Any]]
@@ -70,18 +69,11 @@ class _Answer(BaseModel):
     model_config = ConfigDict(extra="allow")
 
 
-def resources_named(given: Mapping[str, Any]) -> list[Any]:
-    """Return the URIs of the views that the `_meta` of a tool, a result or a block names; no list need have them."""
-    meta = table(given.get("_meta")) or {}
-    found = [(table(meta.get("ui")) or {}).get("resourceUri"), *(meta.get(key) for key in _VIEWS)]
-    return [uri for uri in found if uri is not None]
-
-
 def links_of(answer: Mapping[str, Any]) -> list[str]:
     """Return the URIs of the resources that the result of a call links to or names, as far as they are remembered."""
     blocks = [table(given) or {} for given in array(answer.get("content")) or ()]
     linked: list[Any] = [(table(block.get("resource")) or block).get("uri") for block in blocks]
-    named = (uri for one in (answer, *blocks) for uri in resources_named(one))
+    named = (uri for one in (answer, *blocks) for uri in views_named(one))
     return [uri for uri in (*linked, *named) if isinstance(uri, str) and len(uri) <= MAX_URI][-MOST_LINKS:]
 
 
@@ -146,6 +138,7 @@ class DownstreamClient:
         level: The least level of log messages that it wants; `None` if it did not say.
         session: The session of the SDK that its last request came on, for what belongs to no request.
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
+        shown: The upstreams whose views it has read.
         watched: The connection by the URI of each resource that it has subscribed to in the legacy era.
         tasks: The connection by the upstream and id of each task that it has started, the newest last.
         said: Why servers failed, by their names, as it has read beside other answers.
@@ -160,6 +153,7 @@ class DownstreamClient:
     level: str | None = None
     session: Any = None
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
+    shown: set[str] = field(factory=set[str])
     watched: dict[str, Link] = field(factory=dict[str, "Link"])
     tasks: OrderedDict[tuple[str, str], Link] = field(factory=OrderedDict[tuple[str, str], "Link"])
     said: dict[str, str] = field(factory=dict[str, str])

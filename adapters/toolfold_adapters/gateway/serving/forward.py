@@ -12,6 +12,7 @@ from functools import partial
 from typing import Any
 
 from anyio.abc import TaskGroup
+from attrs import field
 from mcp.shared.dispatcher import ProgressFnT
 from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
 from pydantic_core import to_json
@@ -30,6 +31,7 @@ from ..upstream.life import ConnectionLost
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
+from ..views import SCHEME, Renamed, answer_here
 from .dialogue import ROUNDS, Dialogues, in_rounds, still_asking
 from .downstream import (
     LEVELS,
@@ -56,7 +58,8 @@ ToolHandler = Callable[[dict[str, Any], Context], Awaitable[Any]]
 class ForwardedRequest:
     """What a client asks of an upstream.
 
-    `item` is what it is about, and `progress` receives the progress of the answer.
+    `item` is what it is about, `progress` receives the progress of the answer, and `views` are those of the upstream
+    that have another URI here.
     """
 
     upstream: Upstream
@@ -65,6 +68,7 @@ class ForwardedRequest:
     client: DownstreamClient
     item: Item
     progress: ProgressFnT | None = None
+    views: Renamed = field(factory=dict[str, str])
 
 
 class Forwarding:
@@ -76,6 +80,7 @@ class Forwarding:
         unlisted: Returns the upstream that may have a resource which none lists.
         row_of: Returns what a caller may do, if that is limited.
         allowances: What callers may use up.
+        views_of: Returns the views of an upstream that have another URI here.
     """
 
     def __init__(
@@ -85,11 +90,13 @@ class Forwarding:
         unlisted: FindUpstream,
         row_of: Callable[[Principal], RightsConfig | None],
         allowances: Allowances,
+        views_of: Callable[[str], Renamed],
     ) -> None:
         self._clients = clients
         self._unlisted = unlisted
         self._row_of = row_of
         self._allowances = allowances
+        self._views_of = views_of
         self.dialogues = Dialogues(tasks)
         self.task_ids = TaskIds(signing_keys(None, os.environ))
 
@@ -124,8 +131,14 @@ class Forwarding:
         if meta := end_to_end(getattr(context.request, "meta", None)):
             params["_meta"] = meta
         client, call = self._clients.of(context), RequestInProgress(ctx)
+        views = self._views_of(upstream.key)
+        if method == "resources/read" and str(params["uri"]).startswith(SCHEME):
+            theirs = {here: uri for uri, here in views.items()}
+            params["uri"] = theirs.get(params["uri"], params["uri"])
+            item = (item[0], theirs.get(item[1], item[1]))
+            client.shown.add(upstream.key)
         answer = await self.request(
-            ForwardedRequest(upstream, method, params, client, item, context.report_progress), call
+            ForwardedRequest(upstream, method, params, client, item, context.report_progress, views), call
         )
         result = _passing(answer, call)
         if method == "tools/call" and isinstance(result, Passed) and not _is_tool_result(result.answer):
@@ -212,6 +225,8 @@ async def _answered(
             answer = await _after_visits(link, client, call, partial(request, params))
     finally:
         await link.flushed(client)
+    if asked.views:
+        answer = answer_here(answer, asked.views)
     if asked.method == "tools/call":
         blocks = array(answer.get("content")) or ()
         client.note_links(link.upstream.key, await beside(len(blocks), links_of, answer))

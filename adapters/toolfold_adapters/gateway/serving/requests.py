@@ -346,6 +346,7 @@ class Requests:
         Of a server that the profile of the caller's session leaves out, it says and starts no more than of one that
         there is not (SPEC ISO-2).
         """
+        params = await self._named_here(ctx, params)
         name, arguments = self._called(params)
         component = self._gateway.tools.catalog.tools.get(name)
         if component is not None and component.control is None and not self._gateway.unknown:
@@ -373,6 +374,15 @@ class Requests:
                 return _refusal(text) if alone else await self._without(ctx, params, text)
         profile = self._handlers.selections.renewed(profile, ctx)
         return self._inside(params, profile) or await self._handlers.call(ctx, params)
+
+    async def _named_here(self, ctx: ServerContext, params: types.CallToolRequestParams) -> Any:
+        """Return a call of a tool by its name here: one that a view makes has the name that its server has (GWY-18)."""
+        gateway, name = self._gateway, params.name
+        if name in gateway.tools.catalog.tools or not gateway.registration.finder.called_by_views(name):
+            return params
+        async with self._handlers.request(ctx) as session:
+            own = gateway.tool_of_view(name, self._client(session, ctx), session.catalog)
+        return params if own is None else params.model_copy(update={"name": own})
 
     async def _not_said(self, ctx: ServerContext, upstreams: Sequence[Upstream]) -> list[Upstream]:
         """Return the servers without those that failed for a reason that a client has read beside another answer."""
