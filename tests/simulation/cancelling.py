@@ -28,7 +28,7 @@ from tests.simulation.suppliers import Supplier, starting
 from toolfold import HookFailed, StoredSessions
 from toolfold_adapters.gateway import GatewayConfig, Runtime, open_gateway
 
-TWICE = 4
+TWICE = 2
 """At how many of the awaits after the first cancellation there is a second one, unless it is at all."""
 
 KILL = "kill"
@@ -337,7 +337,6 @@ def _gateway(*, closes: bool) -> Case:
 
 
 CASES = {
-    "a transition": _stored(_transition, "x", "a a.b"),
     "a deactivation": _stored(_deactivate, "a a.b", ""),
     "a call": _stored(_call, "a", "a plain"),
     "the end of a session": _stored(_end, "a a.b", ""),

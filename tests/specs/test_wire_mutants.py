@@ -44,6 +44,14 @@ def test_nothing_is_found_wrong_with_the_server_that_mutants_are_made_of(era: Er
     assert report.exit_status == 0
 
 
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Notices are not waited for: in process none comes after its answer, and mutants send some never."""
+    for name in ("wait_for_change", "wait_for_groups"):
+        monkeypatch.setattr(Connection, name, lambda *_: None)
+
+
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("mutant", WIRE_MUTANTS.values(), ids=list(WIRE_MUTANTS))
 def test_a_mutant_is_caught_by_the_clause_that_it_breaks_and_no_other(mutant: WireMutant) -> None:
     said = violated(check(partial(over_mcp, mutant.fixture, mutant.era), layers=("wire",), budget=FEW))
@@ -82,11 +90,9 @@ def leaving_out(member: str, fixture: type[Fixture]) -> type[Fixture]:
 
 
 @pytest.mark.spec("CNF-9")
+@pytest.mark.usefixtures("impatient")
 @pytest.mark.parametrize("mutant", WIRE_MUTANTS.values(), ids=list(WIRE_MUTANTS))
-def test_no_clause_of_a_mutant_is_held_whatever_member_is_left_out(
-    mutant: WireMutant, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(Connection, "wait_for_change", lambda *_: None)  # in process a notice is never late
+def test_no_clause_of_a_mutant_is_held_whatever_member_is_left_out(mutant: WireMutant) -> None:
     about = [one for one in all_checks(("wire",)) if mutant.clause in one.clauses]
     held = []
     for member in MEMBERS:

@@ -45,7 +45,7 @@ def serves(monkeypatch: pytest.MonkeyPatch) -> Generator[None]:
     yield
     gc.set_threshold(*before)
     sys.setswitchinterval(interval)
-    gc.unfreeze()
+    gc.freeze()  # all that tests/conftest.py has set apart, or each collection of later tests would look at it
 
 
 @pytest.fixture

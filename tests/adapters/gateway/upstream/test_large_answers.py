@@ -24,11 +24,11 @@ from toolfold_adapters.transport.lines import HUGE
 
 pytestmark = [pytest.mark.spec("SAF-1", "GWY-12")]
 
-TEXT = "größer " * 100_000
+TEXT = "größer " * 50_000
 RESULTS: Mapping[str, Any] = {
     "text": {"content": [{"type": "text", "text": TEXT}]},
-    "many": {"content": [{"type": "text", "text": "x", "own": {"a": None}}] * 12_000, "isError": False},
-    "structured": {"content": [], "structuredContent": {"rows": [[1, 2.5, "\u2028"]] * 60_000}},
+    "many": {"content": [{"type": "text", "text": "x", "own": {"a": None}}] * 8_000, "isError": False},
+    "structured": {"content": [], "structuredContent": {"rows": [[1, 2.5, "\u2028"]] * 25_000}},
 }
 FAILURES: Mapping[str, Any] = {
     "data": {"code": -32050, "message": "too much", "data": {"rows": ["x" * 100] * 5_000}},
