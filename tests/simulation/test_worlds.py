@@ -19,7 +19,7 @@ pytestmark = pytest.mark.spec("STO-9")
 
 @pytest.mark.spec("STO-2", "STO-3", "STO-5", "STO-6", "PER-3", "SES-2", "GWY-3", "GWY-11", "GWY-12")
 def test_worlds_are_right() -> None:
-    totals = worlds((*range(40), 106))  # the gate runs more
+    totals = worlds((*range(20), 39, 106))  # the gate runs more
     assert totals.failed == []
     kinds = ("kill", "stop", "away", "lose", "catalog", "end", "lag", "offer", "network")
     assert {*(f"fault: {kind}" for kind in kinds), "killed", "cancelled", "lists that follow"} <= set(totals.counted)

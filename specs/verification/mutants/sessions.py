@@ -229,13 +229,13 @@ STORES = (
 WITH_PROFILES = frozenset({*CAPABILITIES, *OF_PROFILES})
 
 CHILDREN = (
-    exhaustive("gives a child all that its own profile has", "GWY-16", budget=20_000, capabilities=WITH_PROFILES)(
+    exhaustive("gives a child all that its own profile has", "GWY-16", budget=1500, capabilities=WITH_PROFILES)(
         Engine.bound, lambda right, self, profiles: Engine.bound(self, [*profiles][:1])
     ),
-    exhaustive("forgets what the parent of a child is within", "GWY-16", budget=20_000, capabilities=WITH_PROFILES)(
+    exhaustive("forgets what the parent of a child is within", "GWY-16", budget=1500, capabilities=WITH_PROFILES)(
         Engine.bound, lambda right, self, profiles: Engine.bound(self, [*profiles][:2])
     ),
-    exhaustive("opens for a child what it does not list", "GWY-16", budget=20_000, capabilities=WITH_PROFILES)(
+    exhaustive("opens for a child what it does not list", "GWY-16", budget=1500, capabilities=WITH_PROFILES)(
         Engine.check_exists, lambda right, self, session, paths: None
     ),
 )

@@ -45,6 +45,7 @@ from toolfold_cli.serve import Beside
 pytestmark = pytest.mark.spec("ISO-2")
 
 SECRET = "word of out"
+ERAS: tuple[ConnectMode, ...] = ("legacy", "auto")
 KEY = "a key of sixteen characters"
 URIS = {"listed": "out://list", "by template": "out://items/1", "unlisted": "out://unlisted"}
 SPELLINGS = (
@@ -135,7 +136,7 @@ class Door:
 
     method: str
     params: Mapping[str, Any] = {}
-    eras: tuple[ConnectMode, ...] = ("legacy", "auto")
+    eras: tuple[ConnectMode, ...] = ERAS
     needs_group: bool = False
     """Whether it is for what is in a group, and so is closed by a closed group, too."""
     says_why: bool = False
@@ -317,7 +318,7 @@ async def come_through(
 ) -> set[tuple[str, ConnectMode]]:
     """Return the rows through which something comes, by era, for a client that asks for one after the other."""
     through = set[tuple[str, ConnectMode]]()
-    for era, of_groups in product(("legacy", "auto"), (False, True)):
+    for era, of_groups in product(ERAS, (False, True)):
         asked = [name for name, door in rows.items() if era in door.eras and is_of_groups(door) is of_groups]
         if asked:
             async with client_of(served, era, GROUPS if of_groups else able) as wire:
