@@ -64,7 +64,7 @@ def office(log: Callable[[str], None]) -> ToolSet:
     return tools
 
 
-BUDGET = 480
+BUDGET = 500
 """How long the list of tools may be, in tokens."""
 
 SCRIPT: Sequence[tuple[str, dict[str, Any]]] = (

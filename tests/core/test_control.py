@@ -16,6 +16,7 @@ from toolfold import (
     Visibility,
     success_of,
 )
+from toolfold._catalog.loader import MOST_NAMED
 from toolfold._toolset.control import ERROR_META
 
 
@@ -353,6 +354,40 @@ async def test_the_tool_that_closes_leaves_groups_without_a_deactivator_open() -
     await tools.call_tool("open_group", {"group": "one_way"})
     assert (await tools.call_tool("close_group", {"group": "one_way"})).is_error
     assert tools.is_group_active("one_way")
+
+
+@pytest.mark.spec("CTL-3")
+@pytest.mark.parametrize("control", ["open_group", "load_tool_group", "expand_tools"])
+async def test_the_argument_of_a_loader_names_all_groups_that_it_opens_whatever_is_open(control: str) -> None:
+    tools = desk(control=control)
+    tools.register_group("pinned", pinned=True)
+    (argument,) = tools.catalog.tools[control].input_schema["properties"]
+
+    def definition() -> Any:
+        return tools.catalog.tools[control].definition
+
+    before = definition()
+    assert before["inputSchema"]["properties"][argument]["enum"] == ["a", "a.x", "b", "c"]
+    schema = jsonschema_rs.validator_for(before["inputSchema"])
+    assert schema.is_valid({argument: "a.x"})
+    assert not schema.is_valid({argument: "invented"})
+    await tools.activate_group("a")
+    assert definition() == before
+    assert (await tools.call_tool(control, {argument: "invented"})).is_error
+
+
+@pytest.mark.spec("CTL-3")
+def test_the_argument_of_a_loader_names_at_most_fifty_groups() -> None:
+    tools = ToolSet("many", control="open_group")
+    for number in range(MOST_NAMED):
+        tools.register_group(f"g{number}")
+    assert len(tools.catalog.tools["open_group"].input_schema["properties"]["group"]["enum"]) == MOST_NAMED == 50
+    tools.register_group("one_more")
+    assert "enum" not in tools.catalog.tools["open_group"].input_schema["properties"]["group"]
+    assert (
+        "enum"
+        not in ToolSet("none", control="load_tool_group").list_tools().tools[0].input_schema["properties"]["group_name"]
+    )
 
 
 @pytest.mark.spec("CTL-3", "NAM-6", "REG-4")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import cached_property
 from string import Formatter
 from typing import Any
@@ -17,6 +17,10 @@ from .._values import frozen
 from ..errors import ConfigError
 
 _NOTHING: Mapping[str, Any] = {"group": "", "title": "", "count": 0, "tools": "", "groups": "", "argument": ""}
+
+
+MOST_NAMED = 50
+"""How many groups the schema of a loader names, so that strict modes and grammars keep models from inventing others."""
 
 
 def filled(template: str, **values: Any) -> str:
@@ -123,12 +127,13 @@ class Loader:
             filled(one, group=quoted(path), title=title, groups=groups) for one in templates if one is not None
         )
 
-    @property
-    def schema(self) -> Mapping[str, Any]:
-        """The schema of its arguments."""
+    def schema(self, groups: Iterable[str] = ()) -> Mapping[str, Any]:
+        """Return the schema of its arguments; it names these groups, if they are no more than `MOST_NAMED`."""
+        named = list(groups)
+        enum = {"enum": named} if 0 < len(named) <= MOST_NAMED else {}
         return {
             "type": "object",
-            "properties": {self.argument: {"type": "string", "description": self.argument_description}},
+            "properties": {self.argument: {"type": "string", "description": self.argument_description, **enum}},
             "required": [self.argument],
             "additionalProperties": False,
         }
@@ -136,7 +141,7 @@ class Loader:
     @cached_property
     def accepted(self) -> Arguments:
         """The arguments that it accepts."""
-        return Arguments.passing_handle(self.name, self.schema)
+        return Arguments.passing_handle(self.name, self.schema())  # what it answers to a wrong name is its own
 
 
 PRESETS: Mapping[str, Loader] = {

@@ -140,11 +140,12 @@ def loader_components(loader: Loader, groups: Iterable[Group], finder: str | Non
     known = Directory.openable(groups)
     if not known.groups and loader.needs_groups:
         return ()
-    opening = _loader_tool("load", loader.name, _directory_of(loader, known, finder), open_one, loader)
+    schema = loader.schema(known.groups)  # of groups alone, whichever are open, so that a list stays as it is
+    opening = _loader_tool("load", loader.name, _directory_of(loader, known, finder), open_one, loader, schema)
     if loader.closer is None:
         return (opening,)
-    schema = evolve(loader, argument_description="The group to close.")
-    closing = _loader_tool("deactivate", loader.closer, loader.closer_description, close_one, schema)
+    closer = evolve(loader, argument_description="The group to close.")
+    closing = _loader_tool("deactivate", loader.closer, loader.closer_description, close_one, closer, closer.schema())
     return opening, closing
 
 
@@ -161,8 +162,10 @@ def _directory_of(loader: Loader, known: Directory, finder: str | None) -> str:
     return "\n".join([first, heading, *known.lines(room, finder)])
 
 
-def _loader_tool(role: Role, name: str, description: str, handle: Any, loader: Loader) -> Component:
-    control = control_component((role, ""), name, description, loader.schema, handle, Always(), None)
+def _loader_tool(
+    role: Role, name: str, description: str, handle: Any, loader: Loader, schema: Mapping[str, Any]
+) -> Component:
+    control = control_component((role, ""), name, description, schema, handle, Always(), None)
     # It checks its arguments itself: a missing one is answered in words of its own (SPEC GRP-3).
     return evolve(control, arguments=None, loader=loader, hidden=loader.hidden)
 
