@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from tests.core.searching import answer, by_shared_words, found
-from toolfold import ToolSet
+from toolfold import Ranked, Ranking, SearchDocument, ToolSet
 from toolfold._view.intent import asked_by, done_by, words_of
 
 pytestmark = pytest.mark.spec("FND-6")
@@ -128,3 +129,22 @@ async def test_what_a_query_does_not_name_opens_nothing_that_writes_and_closes_n
         first = result.text.splitlines()[0]
         assert (first.startswith("Nothing opened: ") and said in first) if said else first.startswith("Opened: ")
         assert said == "" or 'call open_group {"group"' in result.text, "what opens it all the same"
+
+
+@pytest.mark.parametrize(("query", "doubts"), [("mend text", True), ("remove_note", False)])
+async def test_where_none_fits_for_certain_the_answer_says_so_and_what_was_not_searched(
+    query: str, doubts: bool
+) -> None:
+    def unsure(documents: Sequence[SearchDocument]) -> Ranking:
+        return lambda query: Ranked(tuple(by_shared_words(documents)(query)), "words", doubtful=True)
+
+    tools = ToolSet("wiki", search=unsure, control="open_group")
+    tools.register_group("notes", "Notes")
+    tools.register_group("pages", "A server of which nothing is known")
+    tools.register("remove_note", answer, description="text", group="notes")
+    async with tools.open_session() as session:
+        result = await session.call("find_tools", {"query": query})
+    assert result.structured["found"] == ["notes.remove_note"]
+    doubt = f"No tool fits '{query}' for certain, and there may be none. The nearest by words:"
+    assert (doubt in result.text) == doubts
+    assert ("\nNot searched, as no tools of theirs are known:\n- pages" in result.text) == doubts

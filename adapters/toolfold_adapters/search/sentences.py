@@ -92,7 +92,7 @@ def encoder_of(model: str | Path) -> Encoder:
 
 def _encoded(session: Any, batch: Sequence[Any], *, by_first: bool) -> Sequence[Sequence[float]]:
     """Return the vector of each text in a batch: the mean of its tokens' vectors, or that of its first token."""
-    numpy: Any = import_module("numpy")
+    numpy = numpy_on_one_core()
     given = {
         "input_ids": numpy.array([one.ids for one in batch], dtype=numpy.int64),
         "attention_mask": numpy.array([one.attention_mask for one in batch], dtype=numpy.int64),
@@ -137,9 +137,8 @@ def bert_encoder(folder: Path) -> Encoder:
     Raises:
         MissingExtra: A package that the extra `embeddings` installs is missing.
     """
-    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # products this small take many times as long on several
     with extras_named():
-        numpy: Any = import_module("numpy")
+        numpy = numpy_on_one_core()
         tokenizers: Any = import_module("tokenizers")
     config = json.loads((folder / "config.json").read_bytes())
     longest = json.loads((folder / _LIMITS).read_bytes())["max_seq_length"]
@@ -152,6 +151,12 @@ def bert_encoder(folder: Path) -> Encoder:
         return [mean.tolist() for mean in network.means([one.ids for one in tokenizer.encode_batch(list(texts))])]
 
     return encode
+
+
+def numpy_on_one_core() -> Any:
+    """Return NumPy; unless it was imported before, its products are made on one core: these take longer on several."""
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    return import_module("numpy")
 
 
 def _parameters(numpy: Any, path: Path) -> Parameters:

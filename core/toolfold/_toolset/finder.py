@@ -116,7 +116,8 @@ def _answer(
     changes = (
         [f"Nothing opened: {why}, which the query does not name."] if why else _changes(change, view.snapshot.catalog)
     )
-    text = _text(query, findings, changes, _places(best, view, change.activated), [] if best else _missing(view))
+    missing = _missing(view) if findings.doubtful or not best else []
+    text = _text(query, findings, changes, _places(best, view, change.activated), missing)
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
     described = about.describe([Described.of(component.render(view.to_wire)) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
@@ -138,16 +139,18 @@ def _text(
 ) -> Callable[[str], str]:
     """Return what makes the text of an answer from the description of the tools in it.
 
-    It says what ranked them, and how sure the first is where it is (SPEC FND-6). `changes` are lines on what was
-    opened, and `missing` on what was not searched.
+    It says what ranked them, how sure the first is where it is, and whether one does fit (SPEC FND-6). `changes` are
+    lines on what was opened, and `missing` on what was not searched.
     """
     by = f" by {findings.by}" if findings.by else ""
     head = f"Found{by}, the best first{f', which {findings.sure}' if findings.sure else ''}:"
+    if findings.doubtful:
+        head = f"No tool fits {quoted(query)!r} for certain, and there may be none. The nearest{by}:"
 
     def text(described: str) -> str:
         if not described:
             return "\n".join([f"No tool matches {quoted(query)!r}{by}. {_ADVICE}", *missing])
-        return "\n".join([*changes, head, described, *places])
+        return "\n".join([*changes, head, described, *places, *missing])
 
     return text
 

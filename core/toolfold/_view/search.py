@@ -56,11 +56,13 @@ class Ranked:
         names: The names.
         by: What ranked them, such as `words`: the answer of `find_tools` says so.
         clear: Whether the first fits so much better than the others that it is most likely the one.
+        doubtful: Whether not even the first fits for certain: there may be no tool for the query.
     """
 
     names: tuple[str, ...]
     by: str = ""
     clear: bool = False
+    doubtful: bool = False
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.names)
@@ -100,11 +102,13 @@ class Findings:
         found: The tools, the best first.
         by: What ranked them, or `""`; see `Ranked`.
         sure: Why the first is most likely the one, as the end of a sentence on it; `""` if it may well be another.
+        doubtful: Whether none of them fits for certain.
     """
 
     found: tuple[Found, ...] = ()
     by: str = ""
     sure: str = ""
+    doubtful: bool = False
 
 
 _FINDABLE = Memo[None, tuple[Found, ...]](most=1)
@@ -252,7 +256,8 @@ class Search:
         rest[:REORDERED] = sorted(rest[:REORDERED], key=writing)
         names = [*sorted(named, key=order), *rest]
         sure = _NAMED if _is_certain([*named.values()]) else _AHEAD if how.clear and names[:1] == ranked[:1] else ""
-        return Findings(tuple(self._by_name[name][0] for name in names[:limit]), how.by, sure)
+        best = tuple(self._by_name[name][0] for name in names[:limit])
+        return Findings(best, how.by, sure, how.doubtful and not named)
 
     @cached_property
     def _by_name(self) -> Mapping[str, tuple[Found, tuple[_Name, ...]]]:

@@ -18,7 +18,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolfold import ConfigError, MissingExtra, Ranking, SearchDocument, ToolSet
+from toolfold import ConfigError, MissingExtra, Ranked, Ranking, SearchDocument, ToolSet
 from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.search import bm25, by_meaning, e5, embeddings, fused, in_background
 from toolfold_adapters.search import rankers as search
@@ -88,8 +88,27 @@ def test_tools_without_any_of_the_words_are_no_match() -> None:
 )
 def test_the_syntax_of_the_database_means_nothing(query: str) -> None:
     words = " ".join(word for word in ("read", "write", "path", "name") if word in query)
-    assert set(names(query)) <= set(names(f"{words} or near drop 3"))
+    assert set(names(query)) <= {name for word in (*words.split(), "near", "drop", "3") for name in names(word)}
     assert names("read")[0] == "files.readFile", "the index is unharmed"
+
+
+@pytest.mark.spec("FND-6")
+@pytest.mark.parametrize(
+    ("query", "finds", "doubtful"),
+    [
+        ("read from the disk", True, False),
+        ("read", True, False),
+        ("read the barometer on the mast", True, True),
+        ("read barometer thermometer hygrometer seismograph periscope telescope", False, False),
+        ("barometer", False, False),
+    ],
+)
+def test_what_few_of_the_telling_words_of_a_query_fit_is_doubtful_or_nothing(
+    query: str, finds: bool, doubtful: bool
+) -> None:
+    ranked = bm25(DOCUMENTS)(query)
+    assert isinstance(ranked, Ranked)
+    assert (bool(ranked.names), ranked.doubtful) == (finds, doubtful)
 
 
 @given(st.text(max_size=200), st.lists(st.text(max_size=50), max_size=5))
@@ -307,8 +326,12 @@ def test_meaning_decides_where_words_are_unsure_and_vectors_are_stored_for_the_n
         assert next(iter(ranked("letter"))) == "mail.send", "no word in common"
         assert next(iter(ranked("version"))) == "git.HTTPClone", "a rare word"
         assert [*ranked(" ")] == [*ranked("zeppelin")] == [], "neither a word nor a meaning"
+        for query in ("letter", "version", "read zeppelin"):
+            answered = ranked(query)
+            assert isinstance(answered, Ranked)
+            assert answered.doubtful == ("zeppelin" in query)
         assert sum(text.startswith(e5.PASSAGE) for text in encoded) == len(DOCUMENTS), number
-        assert encoded[-1] == "query: zeppelin"
+        assert encoded[-1] == "query: read zeppelin"
     monkeypatch.setattr(search, "MAX_VECTORS", 3)
     stored = sorted((tmp_path / "vectors").iterdir())
     for file in stored:

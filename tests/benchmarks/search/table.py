@@ -4,7 +4,8 @@
 
 Beside the queries of `recall` it asks "get a …" for each tool that is called so, and counts how often what is first
 writes; and for each tool its own name with the first sentence of its description. Of queries that no tool fits, the
-part that finds nothing is shown. Tokens are those of the median answer, and time is that of the processor, for a query.
+part that finds nothing is shown. Of all, `doubts` is the part of which the answer says that nothing fits, or not for
+certain. Tokens are those of the median answer, and time is that of the processor, for a query.
 There are rows by meaning where a model is installed.
 """
 
@@ -21,6 +22,7 @@ from time import process_time
 
 import anyio
 import anyio.to_thread
+from attrs import frozen
 
 from toolfold import Ranker, ToolSet
 from toolfold._view.search import writes
@@ -33,6 +35,7 @@ from .task_sets import Task, TaskSet, as_users_speak, catalogs, live_mcp_bench, 
 
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+")
 _READS = frozenset({"get", "list"})
+_DOUBT = re.compile("^No tool (matches|fits)", re.MULTILINE)
 
 
 def sets_of(folder: Path | None, *, held: bool) -> list[TaskSet]:
@@ -64,10 +67,29 @@ def derived(tasks: TaskSet) -> Iterator[TaskSet]:
     yield TaskSet(f"{where}: own words", tasks.groups, tuple(wording))
 
 
-async def asked(tools: ToolSet, queries: Sequence[str]) -> tuple[list[list[str]], list[int], float]:
-    """Return what `find_tools` finds, the tokens of its answers, and the processor time of a query in milliseconds."""
+@frozen
+class Asked:
+    """What `find_tools` finds, its answers, and the processor time of a query in milliseconds."""
+
+    rankings: Sequence[Sequence[str]]
+    texts: Sequence[str]
+    spent: float
+
+    @property
+    def doubts(self) -> float:
+        """The part of the answers that say that nothing fits, or not for certain."""
+        return sum(_DOUBT.search(text) is not None for text in self.texts) / len(self.texts)
+
+    @property
+    def tokens(self) -> float:
+        """The tokens of the median answer."""
+        return statistics.median(map(approximate_tokens, self.texts))
+
+
+async def asked(tools: ToolSet, queries: Sequence[str]) -> Asked:
+    """Return what `find_tools` answers."""
     rankings: list[list[str]] = []
-    tokens: list[int] = []
+    texts: list[str] = []
     async with tools.open_session() as session:
         await session.call("find_tools", {"query": queries[0]})  # makes the index
         for thread in threading.enumerate():
@@ -77,14 +99,14 @@ async def asked(tools: ToolSet, queries: Sequence[str]) -> tuple[list[list[str]]
         for query in queries:
             result = await session.call("find_tools", {"query": query})
             rankings.append([name.replace(".", "__") for name in result.structured["found"]])
-            tokens.append(approximate_tokens(result.text))
+            texts.append(result.text)
         spent = process_time() - start
-    return rankings, tokens, 1000 * spent / len(queries)
+    return Asked(rankings, texts, 1000 * spent / len(queries))
 
 
 def lines(sets: Sequence[TaskSet], rankers: Mapping[str, Ranker], others: Mapping[str, Searcher]) -> Iterator[str]:
     """Yield the lines of the table, one for each set of queries and searcher."""
-    yield f"{'queries':22}{'':24}{'number':>7}{'at 1':>8}{'at 5':>8}{'writes':>8}{'tokens':>8}{'ms':>8}"
+    yield f"{'queries':22}{'':24}{'number':>7}{'at 1':>8}{'at 5':>8}{'writes':>8}{'doubts':>8}{'tokens':>8}{'ms':>8}"
     made: dict[tuple[int, str], ToolSet] = {}
     for tasks in sets:
         queries = [step for task in tasks.tasks for step in task.steps]
@@ -96,8 +118,8 @@ def lines(sets: Sequence[TaskSet], rankers: Mapping[str, Ranker], others: Mappin
             key = (id(tasks.groups), name)
             if key not in made:
                 made[key] = tool_set(tasks, ranker)
-            rankings, tokens, spent = anyio.run(asked, made[key], queries)
-            yield f"{_line(tasks, name, rankings, kinds)}{statistics.median(tokens):8.0f}{spent:8.1f}"
+            own = anyio.run(asked, made[key], queries)
+            yield f"{_line(tasks, name, own.rankings, kinds)}{own.doubts:8.1%}{own.tokens:8.0f}{own.spent:8.1f}"
 
 
 def _line(tasks: TaskSet, name: str, rankings: Sequence[Sequence[str]], kinds: Mapping[str, bool]) -> str:
