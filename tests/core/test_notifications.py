@@ -258,7 +258,9 @@ async def test_a_gate_can_have_control_tools_too_and_nested_gates_open_in_order(
 
 @pytest.mark.spec("SES-6")
 @pytest.mark.parametrize("reason", ["parent", "hook", "closed"])
-async def test_a_gate_that_can_not_open_is_reported_and_does_not_fail_the_call(reason: str) -> None:
+async def test_a_gate_that_can_not_open_is_reported_and_does_not_fail_the_call(
+    reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
     journal = Journal()
     tools = desk(journal)
     journal.fail("+c.gate")
@@ -281,4 +283,7 @@ async def test_a_gate_that_can_not_open_is_reported_and_does_not_fail_the_call(r
         error = {"parent": ParentInactive, "hook": HookFailed, "closed": SessionClosed}[reason]
         assert [type(event.error) for event in refusals] == [error] * (2 if reason == "closed" else 1)
         assert {(event.session, event.event) for event in refusals} == {(session.id, "leave")}
+        assert [
+            text.partition(" could not open group ")[2] for text in caplog.messages if " could not open " in text
+        ] == [f"{path}: {event.error}" for path, event in zip((f"{parent}.gate", "then"), refusals, strict=False)]
         assert session.active == (() if reason == "closed" else ("c", "then"))

@@ -165,7 +165,8 @@ def gated() -> ToolSet:
 async def test_transient_groups_and_their_descendants_are_not_dumped() -> None:
     """Document B, progressive disclosure: the flag is not persisted."""
     tools = gated()
-    data = await dump_of(tools, "gate", "gate.inner", "calendar")
+    tools.register_group("later", transient=True)
+    data = await dump_of(tools, "gate", "gate.inner", "calendar", "later")
     assert data["active"] == ["calendar"]
     async with tools.restore_session(data) as session:
         assert session.active == ("calendar",)

@@ -61,7 +61,22 @@ async def test_an_empty_slot_says_where_it_is_filled(caplog: pytest.LogCaptureFi
         await session.activate("reports")
         assert (await session.call("reports.guess")).is_error
     assert "The slot 'database' of session 'a' is empty" in caplog.text
-    assert "Fill it in on_activate" in caplog.text
+    assert (
+        "Fill it in on_activate of the group whose tools use it, and in resume if sessions are stored." in caplog.text
+    )
+
+
+@pytest.mark.spec("CALL-3")
+async def test_where_no_other_process_can_have_filled_a_slot_a_model_is_not_told_to_open_its_group_again() -> None:
+    tools, database = ToolSet("desk"), Slot[str]("database")
+    tools.register_group("orders", on_activate=lambda: None)
+
+    @tools.tool(group="orders")
+    def look(context: Context) -> str:
+        return database.of(context)
+
+    async with tools.open_session(active=["orders"]) as session:
+        assert "open it again" not in (await session.call("orders.look")).text
 
 
 @pytest.mark.spec("STO-2", "CALL-5")

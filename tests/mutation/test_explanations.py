@@ -24,11 +24,11 @@ def functions(text: str) -> Iterator[tuple[str, str]]:
     """The name and the source of each function and method."""
     for node in ast.parse(text).body:
         match node:
-            case ast.FunctionDef():
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
                 yield node.name, ast.get_source_segment(text, node) or ""
             case ast.ClassDef():
                 for inner in node.body:
-                    if isinstance(inner, ast.FunctionDef):
+                    if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
                         yield f"{node.name}.{inner.name}", ast.get_source_segment(text, inner) or ""
 
 

@@ -13,16 +13,19 @@ from tests.blocked import all_blocked
 from toolfold import (
     Created,
     HookContext,
+    Limit,
     Place,
     Profile,
     Record,
     Session,
     SessionClosed,
     StoreError,
+    ToolSet,
 )
 from toolfold._session import stored as sessions_module
 from toolfold._session import upkeep as upkeep_module
 from toolfold._session.stored import resume
+from toolfold.spi import Full
 from toolfold_adapters.stores import MemoryStore
 
 
@@ -245,3 +248,22 @@ async def test_a_sweep_of_a_session_that_the_store_answers_once_for_is_put_off(
     with caplog.at_level(logging.WARNING, "toolfold"):
         assert not await elsewhere._upkeep.sweep()
     assert "can't be ended now: The store does not answer" in caplog.text
+
+
+@pytest.mark.spec("SES-4", "SAF-4", "STO-7")
+@pytest.mark.parametrize(
+    ("limit", "caller", "own", "seconds"), [(Limit(3, 1), "ada", True, 50), (Limit(2, 2), "eve", False, 30)]
+)
+async def test_a_refusal_says_when_the_next_session_of_its_caller_or_of_all_expires(
+    limit: Limit, caller: str, own: bool, seconds: int
+) -> None:
+    now = [0.0]
+    async with ToolSet("desk").stored_sessions(MemoryStore(lambda: now[0]), lifetime=60, limit=limit) as stored:
+        for name, of, now[0] in (("first", "bob", 0), ("second", "ada", 20)):
+            async with stored.open(name, caller=of):
+                pass
+        now[0] = 30
+        with pytest.raises(Full) as full:
+            async with stored.open("third", caller=caller):
+                pass
+    assert (full.value.own, full.value.retry_after) == (own, seconds)
