@@ -15,6 +15,7 @@ import json
 import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import tomllib
@@ -25,6 +26,7 @@ from random import Random
 from tempfile import TemporaryDirectory
 from textwrap import indent
 from time import monotonic
+from typing import Any
 
 from attrs import evolve, field, frozen
 
@@ -284,17 +286,25 @@ def _listed(texts: Iterable[str]) -> str:
     return ", ".join(f'"{text}"' for text in texts)
 
 
-def mutmut(folder: Path, *arguments: str, quiet: bool = True, every: bool = False) -> str:
-    """Run mutmut in the copy and return what it prints, or let it print."""
+def mutmut(folder: Path, *arguments: str, quiet: bool = True, every: bool = False, minutes: float | None = None) -> str:
+    """Run mutmut in the copy, for so many minutes at most, and return what it prints, or let it print."""
     environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"} | PYTEST
     if every:
         environment[COUNTED] = "1"
-    done = subprocess.run(
-        [*MUTMUT, *arguments], cwd=folder, env=environment, stdout=subprocess.PIPE if quiet else None, text=True
-    )
-    if done.returncode:
-        raise CouldNotRun(f"mutmut {arguments[0]} ended with status {done.returncode}")
-    return done.stdout or ""
+    out = subprocess.PIPE if quiet else None
+    with subprocess.Popen(
+        [*MUTMUT, *arguments], cwd=folder, env=environment, stdout=out, text=True, start_new_session=True
+    ) as running:
+        try:
+            printed, _ = running.communicate(timeout=None if minutes is None else 60 * minutes)
+        except subprocess.TimeoutExpired:
+            return ""  # what was judged by then is in its files
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
+    if running.returncode:
+        raise CouldNotRun(f"mutmut {arguments[0]} ended with status {running.returncode}")
+    return printed or ""
 
 
 def statuses(folder: Path, module: str) -> dict[str, int | None]:
@@ -404,6 +414,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--module", action="append", help="only this one, such as _session.perform")
     parser.add_argument("--sample", type=int, metavar="N", help="only N mutants of each module")
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="which ones; 1 by default")
+    parser.add_argument("--minutes", type=float, metavar="N", help="end each room then, with what was judged")
     parser.add_argument("--kills", type=Path, metavar="FILE", help="write there which test files kill which mutants")
     given = parser.parse_args(arguments)
     if unknown := [name for name in given.rooms if name not in ROOMS]:
@@ -432,8 +443,9 @@ def _run(room: Room, given: argparse.Namespace, killed: dict[str, tuple[str, lis
             folder = Path(name)
             make_copy(folder, room, every=given.kills is not None)
             names = sample(folder, room, given.sample, given.seed) if given.sample else []
-            mutmut(folder, "run", "--max-children", "2", *names, quiet=False, every=given.kills is not None)
-            good = judged(folder, room, sampled=given.sample is not None)
+            limits: dict[str, Any] = {"every": given.kills is not None, "minutes": given.minutes}
+            mutmut(folder, "run", "--max-children", "2", *names, quiet=False, **limits)
+            good = judged(folder, room, sampled=given.sample is not None or given.minutes is not None)
             if given.kills:
                 found, files = verdicts(folder, room), read_kills(folder / "mutants" / KILLED)
                 for name, verdict in found.items():
