@@ -11,7 +11,7 @@ from typing import IO, TYPE_CHECKING, Any, cast
 
 import click
 
-from toolfold import Catalog, ConfigError
+from toolfold import Catalog, ConfigError, __version__
 from toolfold_adapters.tokens import plural
 from toolfold_adapters.transport.signals import stdout_reserved
 
@@ -103,6 +103,7 @@ def _asked(ctx: click.Context, given: Mapping[str, Any], models: Sequence[str]) 
 )
 @click.option("--answer-tokens", type=Integer(1), metavar="N", help="How long such an answer may be, as for serve.")
 @click.option("--sample", type=Integer(1), metavar="N", help="Play so many of the tasks, chosen by the seed.")
+@click.option("--choices", "choosing", is_flag=True, help="Have models choose names alone, beside what a search finds.")
 @click.option("--seed", type=int, default=0, show_default=True, help="The seed of fillers, and of models.")
 @click.option("--price", metavar="READ/WRITTEN", callback=_price, help="Dollars for a million tokens, such as 3/15.")
 @click.option("-o", "--output", type=FILE, metavar="FILE", help="Record as JSON lines; a run that was ended goes on.")
@@ -120,6 +121,7 @@ def evaluate_command(
     file: Path | None,
     bench: Path | None,
     suggest: bool,
+    choosing: bool,
     output: Path | None,
     report: Path | None,
     require: float | None,
@@ -146,6 +148,9 @@ def evaluate_command(
         return
     if report is not None and not report.parent.is_dir():
         raise Failed(f"{report} can't be written: there is no folder {report.parent}.")
+    if choosing:
+        run(partial(_chosen, target, file, bench, own))
+        return
     records: list[Record] = run(partial(_evaluated, target, file, bench, output, own))
     _show(records, report)
     if require is not None:
@@ -162,6 +167,35 @@ async def _catalog(chosen: tuple[Target, GatewayOptions] | None) -> Catalog:
     with stdout_reserved():
         async with open_target(*chosen) as opened:
             return opened.tools.catalog
+
+
+async def _chosen(
+    target: tuple[Target, GatewayOptions] | None, file: Path | None, bench: Path | None, given: Mapping[str, Any]
+) -> None:
+    """Print how often each model, and a search without one, chooses the tool that a request needs."""
+    from toolfold_adapters.evaluation import CHOICE_COLUMNS, OWN, Plan, World, bench_tasks, choices, load_tasks
+
+    catalog = await _catalog(target) if bench is None else bench_tasks(bench)[0]
+    tasks = load_tasks(file or OWN / "tasks.toml", catalog) if bench is None else bench_tasks(bench)[1]
+    world, built_in = World(catalog, given["seed"]), target is None and bench is None
+    played = Plan(world=world, tasks=tasks, players=(), sample=given["sample"]).chosen()
+    sizes = tuple(map(_size, given["sizes"])) or ((100,) if built_in else (None,))
+    models: Sequence[str | None] = given["models"] or (None,)
+    for name in models:
+        chooser = None
+        if name is not None:
+            from toolfold_adapters.evaluation.models import Settings, chooser_of, model_of
+
+            asked = dict(given["asked"])
+            chooser = chooser_of(model_of(name, asked.pop("base_url", None)), world.seed, Settings(**asked))
+        lines = table(*CHOICE_COLUMNS, numbers=CHOICE_COLUMNS[1:])
+        for size in sizes:
+            for row in await choices(world, played, size, chooser):
+                lines.add_row(*row.cells())
+        about = f"choices; seed {world.seed}; tasks {world.fingerprint(tasks)}; toolfold {__version__}"
+        options = "".join(f"; {key} {value}" for key, value in given["asked"].items()) if name else ""
+        show(f"{name or 'no model'} ({about}{options})")
+        show(lines)
 
 
 async def _evaluated(

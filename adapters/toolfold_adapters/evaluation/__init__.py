@@ -5,10 +5,11 @@ world.py    the tools to choose from, with fillers, and their simulated results
 links.py    connections to the tools of an arm            surfaces.py   the arms, and what a player sees there
 players.py  scripted policies, and transcripts                    models.py  models that pydantic-ai reaches
 runs.py     each task, arm, number of tools and player; records   scores.py  a table of the records
-bench.py    the tasks of LiveMCPBench
+bench.py    the tasks of LiveMCPBench                             choosing.py  what a model names that only chooses
 """
 
 from .bench import bench_tasks
+from .choosing import CHOICE_COLUMNS, Choices, choices
 from .players import SCRIPTS
 from .runs import Plan, Player, Record, model, read_records, run, scripted, transcripts
 from .scores import Score, page, remarks, rows, scores
@@ -18,10 +19,12 @@ from .world import World
 
 __all__ = [
     "ARMS",
+    "CHOICE_COLUMNS",
     "HOSTS",
     "OWN",
     "SCRIPTS",
     "AnswerOptions",
+    "Choices",
     "Plan",
     "Player",
     "Record",
@@ -29,6 +32,7 @@ __all__ = [
     "Task",
     "World",
     "bench_tasks",
+    "choices",
     "judge",
     "load_tasks",
     "model",

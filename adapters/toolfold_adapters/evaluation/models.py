@@ -18,10 +18,20 @@ from attrs import define, field
 from toolfold import ConfigError
 from toolfold.spi import extras_named, frozen, table
 
+from .choosing import Chooser, chosen_in, schema_of
 from .surfaces import Exchange, Malformed, Played, Surface, Why
 
 with extras_named("evaluate"):
-    from pydantic_ai import AbstractToolset, Agent, RunContext, ToolDefinition, ToolFailed, UsageLimits
+    from pydantic_ai import (
+        AbstractToolset,
+        Agent,
+        NativeOutput,
+        RunContext,
+        StructuredDict,
+        ToolDefinition,
+        ToolFailed,
+        UsageLimits,
+    )
     from pydantic_ai import exceptions as failures
     from pydantic_ai.messages import ModelMessage, ModelResponse, TextPart, ToolCallPart
     from pydantic_ai.models import Model, ModelRequestParameters, infer_model
@@ -31,6 +41,7 @@ with extras_named("evaluate"):
     from pydantic_core import SchemaValidator, core_schema
 
 BASE = "Do what you are asked with the tools that you have. If none of them can do it, say so and call none."
+CHOOSE = "Which of these does what is requested? Answer with its name."
 REQUESTS = 30
 """How many requests a model may make for one task."""
 MALFORMED = 5
@@ -230,6 +241,33 @@ async def play(model: Model, surface: Surface, seed: int, settings: Settings | N
         texts=tuple(notes.texts),
         malformed=tuple(notes.malformed),
     )
+
+
+def chooser_of(model: Model, seed: int, settings: Settings | None = None) -> Chooser:
+    """Return what has a model choose a name: its answer is constrained to be one of them.
+
+    The chooser returns `None` for a request that goes wrong; it raises `ConfigError` if the first can't be made.
+    """
+    asked, answered = settings or Settings(), False
+
+    async def choose(request: str, offered: Mapping[str, str]) -> str | None:
+        nonlocal answered
+        output = StructuredDict(schema_of([*offered]), name="choice")
+        agent = Agent(model, instructions=CHOOSE, output_type=NativeOutput(output), retries=0)
+        lines = "\n".join(f"- {name}: {about}" for name, about in offered.items())
+        with move_on_after(asked.timeout):
+            try:
+                prompt = f"{lines}\n\nRequest: {request}"
+                result = await agent.run(prompt, model_settings=_settings(asked, seed))
+            except failures.AgentRunError as error:
+                if not answered and _why(error) == "unreachable":
+                    raise ConfigError(f"The model {model.model_name!r} can't be used: {_words(error)}") from error
+                return None
+            answered = True
+            return chosen_in(result.output, offered)
+        return None
+
+    return choose
 
 
 def _settings(asked: Settings, seed: int) -> ModelSettings:
