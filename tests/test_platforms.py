@@ -28,7 +28,7 @@ GROUPS = {"creationflags", "killpg", "start_new_session", "taskkill"}
 """What starts processes apart and ends them with their children."""
 PROCESSES = {
     "adapters/toolfold_adapters/transport/processes.py",
-    "adapters/toolfold_adapters/runtime/relay.py",  # which imports the standard library alone, and ends none
+    "adapters/toolfold_adapters/runtime/starts.py",  # which imports the standard library alone, and ends none
     "specs/toolfold_specs/children.py",
 }
 

@@ -469,6 +469,7 @@ def test_a_relay_imports_the_standard_library_alone_and_little_of_it() -> None:
         "toolfold_adapters.runtime",
         "toolfold_adapters.runtime.place",
         "toolfold_adapters.runtime.relay",
+        "toolfold_adapters.runtime.starts",
         "toolfold_cli",
         "toolfold_cli.connecting",
     }
