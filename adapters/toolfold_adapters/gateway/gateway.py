@@ -113,7 +113,10 @@ class Gateway:
 
     @property
     def rights(self) -> Rights:
-        """What callers may do: nothing while that can't be read (SPEC GWY-19, ISO-3)."""
+        """What callers may do: nothing while that can't be read.
+
+        SPEC GWY-19, ISO-3.
+        """
         return evolve(self.registration.rights, problem=self._rights_problem)
 
     def rights_of(self, principal: Principal) -> Profile | None:

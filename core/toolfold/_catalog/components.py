@@ -246,7 +246,10 @@ class Profile:
         return own and (self.within is None or self.within.keeps(reads, destroys))
 
     def bounded(self, bound: Profile) -> Profile:
-        """Return this profile within another one, and so are those that it is within itself (SPEC GWY-16)."""
+        """Return this profile within another one, and so are those that it is within itself.
+
+        SPEC GWY-16.
+        """
         return evolve(self, within=bound if self.within is None else self.within.bounded(bound))
 
     @property
