@@ -6,6 +6,7 @@ import ast
 import inspect
 import re
 from collections.abc import Iterable, Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -39,6 +40,7 @@ def definitions(nodes: Iterable[ast.stmt]) -> Iterator[Definition]:
             yield node
 
 
+@cache
 def defined_in(path: Path) -> tuple[Definition, ...]:
     return tuple(definitions(ast.parse(path.read_text(encoding="utf-8")).body))
 

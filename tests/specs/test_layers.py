@@ -120,7 +120,7 @@ def drawn(layer: Any, seed: int) -> list[Operation]:
             done.append(operation)
             return super().perform(operation)
 
-    run_checks(layer.CHECKS, Recorder, Options(seed=seed, budget=400))
+    run_checks(layer.CHECKS, Recorder, Options(seed=seed, budget=150))
     return done
 
 
