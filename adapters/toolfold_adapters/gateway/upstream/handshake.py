@@ -133,7 +133,9 @@ class _Both:
                 tasks.start_soon(self._take, older, initialize)
                 await self._until(self._decided)
                 with anyio.move_on_after(GRACE_SECONDS):
-                    await self._until(lambda: newest.came)
+                    await self._until(lambda: newest.came and older.came)
+                if newest.facts is not None and older.facts is not None:
+                    newest.facts = await _still(discover)
             tasks.cancel_scope.cancel()
         if (found := newest.facts or older.facts) is not None:
             return found
@@ -158,3 +160,10 @@ class _Both:
         newest, older = self._newest, self._older
         found = newest.facts is not None or older.facts is not None
         return found or newest.error is not None or (older.came and newest.came)
+
+
+async def _still(discover: Discover) -> ServerFacts | None:
+    """Return the introduction of a server that has taken both handshakes, or `None` if only the last one counts."""
+    with anyio.move_on_after(SILENT_SECONDS):
+        return await discover()
+    return None

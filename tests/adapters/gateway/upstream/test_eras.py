@@ -26,11 +26,11 @@ from toolfold_adapters.gateway.upstream.transports import ServerStderr
 from toolfold_adapters.mcp import build_server
 
 Message = dict[str, Any]
-Way = Literal["answers", "refuses", "silent", "late", "ends", "hangs", "unfit", "strict", "mute"]
+Way = Literal["answers", "refuses", "silent", "late", "ends", "hangs", "unfit", "strict", "mute", "both", "switches"]
 """What a server does that is asked for the newest era: it answers, with an error, never, after the older handshake, by
 its end, not even to what comes then, with other versions alone, or it does and refuses the older one; or it says
-nothing whatever it is asked."""
-MODERN: frozenset[Way] = frozenset({"answers", "late", "strict"})
+nothing whatever it is asked. Or it takes its time and both, of which both count, or the older one alone."""
+MODERN: frozenset[Way] = frozenset({"answers", "late", "strict", "both"})
 
 
 @define(eq=False)
@@ -65,12 +65,14 @@ class Server:
                 if "id" not in message or hangs:
                     continue
                 answer = self._answer(message["method"])
+                if self.way == "switches" and methods == ["server/discover"]:
+                    answer = Server("answers")._answer("server/discover")
                 if answer is None and self.way == "ends":
                     await to_client.aclose()
                     return
                 for one in [{"id": message["id"], **answer}] if answer is not None else []:
                     late.append(one)
-                if self.way == "late" and methods == ["server/discover"]:
+                if self.way in ("late", "both", "switches") and methods == ["server/discover"]:
                     continue
                 while late:
                     sent = jsonrpc_message_adapter.validate_python({"jsonrpc": "2.0", **late.pop()})
@@ -91,7 +93,7 @@ class Server:
             found = {"supportedVersions": versions, "capabilities": {"tools": {}}, "_meta": meta}
             if modern or self.way == "unfit":
                 return {"result": found}
-            return None if self.way != "refuses" else {"error": error}
+            return {"error": error} if self.way in ("refuses", "switches") else None
         if method == "initialize":
             if self.way in ("strict", "late"):
                 data = {"supported": [LATEST_MODERN_VERSION]}
@@ -134,7 +136,7 @@ async def call(gateway: Gateway, era: Literal["legacy", "auto"]) -> str:
 
 @pytest.mark.spec("GWY-18")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-@pytest.mark.parametrize("way", ["answers", "strict", "late"])
+@pytest.mark.parametrize("way", ["answers", "strict", "late", "both"])
 async def test_a_server_of_the_newest_era_is_spoken_to_in_it_for_a_client_of_any(
     era: Literal["legacy", "auto"], way: Way
 ) -> None:
@@ -147,7 +149,7 @@ async def test_a_server_of_the_newest_era_is_spoken_to_in_it_for_a_client_of_any
 
 @pytest.mark.spec("GWY-18")
 @pytest.mark.parametrize("era", ["legacy", "auto"])
-@pytest.mark.parametrize("way", ["refuses", "silent", "ends", "unfit"])
+@pytest.mark.parametrize("way", ["refuses", "silent", "ends", "unfit", "switches"])
 async def test_a_server_of_an_older_era_is_spoken_to_in_that(era: Literal["legacy", "auto"], way: Way) -> None:
     server = Server(way)
     gateway = gateway_of(server)
