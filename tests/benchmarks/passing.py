@@ -82,6 +82,10 @@ class Trial:
         """Answer a question of the server to the user."""
         return types.ElicitResult(action="accept", content={"many": 7})
 
+    async def roots(self, context: Any) -> types.ListRootsResult:
+        """Answer which folders the client works on."""
+        return types.ListRootsResult(roots=[types.Root.model_validate({"uri": "file:///project"})])
+
     async def sample(self, context: Any, params: Any) -> types.CreateMessageResult:
         """Answer a question of the server to the model."""
         text = types.TextContent(type="text", text="thought")
@@ -122,6 +126,32 @@ async def _resources(trial: Trial) -> bool:
         if "a page" in (await trial.client.read_resource(resource.uri)).model_dump_json():
             return True
     return False
+
+
+async def _templates(trial: Trial) -> bool:
+    for template in (await trial.client.list_resource_templates()).resource_templates:
+        if "a page" in (await trial.client.read_resource(template.uri_template.format(name="x"))).model_dump_json():
+            return True
+    return False
+
+
+async def _completions(trial: Trial) -> bool:
+    (prompt,) = (await trial.client.list_prompts()).prompts
+    found = await trial.client.complete(types.PromptReference(name=prompt.name), {"name": "who", "value": "A"})
+    return found.completion.values == ["Ada"]
+
+
+async def _updates(trial: Trial) -> bool:
+    for resource in (await trial.client.list_resources()).resources:
+        request = types.SubscribeRequest(params=types.SubscribeRequestParams(uri=str(resource.uri)))
+        await trial.client.session.send_request(request, types.EmptyResult)
+        await trial.call("touch")
+        return bool(await trial.received(types.ResourceUpdatedNotification))
+    return False
+
+
+async def _roots(trial: Trial) -> bool:
+    return "file:///project" in _text(await trial.call("roots"))
 
 
 async def _progress(trial: Trial) -> bool:
@@ -231,6 +261,9 @@ CHECKS: dict[str, Check] = {
     "prompts": _prompts,
     "resources": _resources,
     "an app's view that only a tool names": _view,
+    "resource templates": _templates,
+    "completions": _completions,
+    "updates of a resource": _updates,
     "progress": _progress,
     "elicitation": _elicitation,
     "elicitation by URL: a refusal with the pages": _pages,
@@ -238,6 +271,7 @@ CHECKS: dict[str, Check] = {
     "a task is started, polled and its result fetched": _task,
     "a task is cancelled": _task_cancelled,
     "a tool that can only be a task, for a client that knows none": _task_waited_for,
+    "roots": _roots,
     "log messages": _log,
     "notice of a changed list": _list_changed,
     "call of a tool that was added": _new_tool,
@@ -296,6 +330,7 @@ async def _connected(trial: Trial, folder: Path, mode: Mode, options: tuple[str,
         message_handler=trial.message,
         elicitation_callback=trial.elicit,
         sampling_callback=trial.sample,
+        list_roots_callback=trial.roots,
         cache=None,
     ) as trial.client:
         with anyio.fail_after(START_SECONDS):

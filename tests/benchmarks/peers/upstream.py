@@ -25,16 +25,18 @@ QUESTIONS: dict[str, tuple[str, dict[str, Any]]] = {
         "sampling/createMessage",
         {"messages": [{"role": "user", "content": {"type": "text", "text": "Think."}}], "maxTokens": 10},
     ),
+    "roots": ("roots/list", {}),
 }
 PAGE = {"mode": "url", "message": "Pay first.", "url": "https://example.org/pay?n=1", "elicitationId": "p-1"}
 REFUSALS = {"visit": {"code": -32042, "message": "Pay first.", "data": {"elicitations": [PAGE]}}}
 """By the tool whose calls it refuses: the error."""
-OTHERS = ("read", "picture", "fail", "steps", "say", "wait", "grow", "later", "only_later", "show")
+OTHERS = ("read", "picture", "fail", "steps", "say", "wait", "grow", "touch", "later", "only_later", "show")
 PLAIN = (*OTHERS, *QUESTIONS, *REFUSALS)
 ABILITIES = {
     "tools": {"listChanged": True},
     "prompts": {},
-    "resources": {},
+    "resources": {"subscribe": True},
+    "completions": {},
     "logging": {},
 }
 VIEW = "ui://upstream/board.html"
@@ -96,16 +98,18 @@ class Upstream:
             case "tasks/get" | "tasks/result" | "tasks/cancel" if params["taskId"] in self._tasks:
                 return self._task(method, params["taskId"])
             case "prompts/list":
-                return {"prompts": [{"name": "greet"}]}
+                return {"prompts": [{"name": "greet", "arguments": [{"name": "who"}]}]}
+            case "completion/complete":
+                return {"completion": {"values": [f"{params['argument']['value']}da"]}}
             case "prompts/get":
                 return {"messages": [{"role": "user", "content": {"type": "text", "text": "Hello"}}]}
             case "resources/list":
                 return {"resources": [{"name": "page", "uri": "upstream://page"}]}
             case "resources/templates/list":
-                return {"resourceTemplates": []}
+                return {"resourceTemplates": [{"name": "one", "uriTemplate": "upstream://pages/{name}"}]}
             case "resources/read":
                 return {"contents": [{"uri": params["uri"], "text": "a page"}]}
-            case "ping" | "logging/setLevel":
+            case "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
         return None
 
@@ -148,9 +152,11 @@ class Upstream:
             case "grow":
                 self._names = list(dict.fromkeys([*self._names, "grown"]))
                 self._notify("tools/list_changed")
+            case "touch":
+                self._notify("resources/updated", uri="upstream://page")
             case "wait":
                 self._wait(number)
-            case "elicit" | "sample":
+            case "elicit" | "sample" | "roots":
                 said["content"][0]["text"] = self._ask(name)
         return said
 
