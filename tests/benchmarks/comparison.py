@@ -32,7 +32,7 @@ from .peers.servers import interpreter
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "docs" / name for name in ("comparison.md", "how-to/many.md", "how-to/replicas.md", "how-to/search.md")]
 FIGURES = Path(__file__).with_suffix(".json")
-PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "together", "evaluating")
+PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "passing", "together", "evaluating")
 ON_SERVERS = frozenset({"gateways"})
 PACKAGES = {
     "Toolfold": ("toolfold", "toolfold"),
@@ -247,14 +247,10 @@ def gateways(figures: Figures) -> str:
 
 def passing(figures: Figures) -> str:
     """Return the table of what passes through gateways."""
-    prefix = "passes: "
     line = _by_framework(list(GATEWAYS))
-    lines = [
-        line(what.removeprefix(prefix), what, lambda passed: "yes" if passed else "**no**")
-        for what in figures["parts"]["gateways"]["costs"]
-        if what.startswith(prefix)
-    ]
-    return table(figures, "gateways", "", list(GATEWAYS.values()), lines)
+    costs = figures["parts"]["passing"]["costs"]
+    lines = [line(what, what, lambda passed: "yes" if passed else "**no**") for what in costs]
+    return table(figures, "passing", "", list(GATEWAYS.values()), lines)
 
 
 def together(figures: Figures) -> str:

@@ -22,7 +22,6 @@ from toolfold_adapters.tokens import approximate_tokens
 from . import forwarding
 from .gateway import Setting, client_of, thirteen_servers
 from .harness import Comparison, Row
-from .passing import passes
 from .peers.gateways import Call, Gateway, gateways
 from .peers.servers import interpreter
 from .processes import children, resident, tree_seconds
@@ -57,10 +56,6 @@ async def _compare(source: Path, starts: int, calls: int) -> Comparison:
             for gateway, cost in added.items():
                 found.add(f"call, {transport}", gateway, cost.processor)
                 found.add(f"call, {transport}, elapsed", gateway, cost.elapsed)
-    with TemporaryDirectory() as name:
-        for one in others:
-            for what, passed in (await passes(one, Path(name))).items():
-                found.add(f"passes: {what}", one.name, float(passed))
     return found
 
 

@@ -25,6 +25,7 @@ from mcp import Client, MCPError
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.upstream.transports import Transports
 
+from .harness import Comparison
 from .peers import upstream
 from .peers.gateways import Gateway, gateways
 
@@ -357,11 +358,19 @@ def _text(result: types.CallToolResult) -> str:
     return "\n".join(getattr(block, "text", "") for block in result.content)
 
 
-async def _main() -> None:
+def compare(*, quick: bool = False) -> Comparison:
+    """Return whether each thing passes through each gateway, 1 or 0; `quick` makes no difference."""
+    found = Comparison("what passes")
+    anyio.run(_compare, found, None)
+    return found
+
+
+async def _compare(found: Comparison, why: Why | None) -> None:
     with TemporaryDirectory() as name:
         for gateway in gateways({**os.environ, "XDG_CACHE_HOME": str(Path(name) / "cache")}):
-            await passes(gateway, Path(name), why=lambda what, reason: print(f"{what}: {reason[:300]}", flush=True))
+            for what, passed in (await passes(gateway, Path(name), why=why)).items():
+                found.add(what, gateway.name, float(passed))
 
 
 if __name__ == "__main__":
-    anyio.run(_main)
+    anyio.run(_compare, Comparison("what passes"), lambda what, reason: print(f"{what}: {reason[:300]}", flush=True))
