@@ -149,12 +149,22 @@ class Credentials:
             if key is None or key.startswith(f"{KIND}/"):
                 yield key
 
-    async def replaced(self, key: str, credential: Credential, token: int) -> bool:
-        """Replace a credential that is held, which is then held no more; return whether it still was."""
+    async def replaced(self, key: str, credential: Credential, token: int, before: Credential | None) -> bool:
+        """Replace a credential that is held, which is then held no more; return whether it was still there.
+
+        One that was removed or replaced since it was held, which took too long, stays as it is by now: a login that
+        was revoked does not come back.
+        """
         with self._noted():
             record_key, text = _record_key(key), self._encrypted(key, credential)
             record = await self._store.read(record_key)
-            return record is not None and await self._store.swap(record_key, record.version, text, token) is not None
+            if record is None:
+                return False
+            if await self._store.swap(record_key, record.version, text, token) is not None:
+                return True
+            if await self._known(key, record) != before:
+                return False
+            return await self._store.swap(record_key, record.version, text) is not None
 
     # -- records ------------------------------------------------------------------------------------------------------
 
@@ -231,10 +241,12 @@ class Held:
         self.credential: Credential | None = None
 
     async def write(self, credential: Credential) -> None:
-        """Replace it; raises `CredentialsUnavailable`."""
+        """Replace it, unless somebody has removed or replaced it meanwhile; raises `CredentialsUnavailable`."""
         token, self.token = self.token, None
-        if token is None or not await self._credentials.replaced(self._key, credential, token):
+        if token is None:  # there was none
             await self._credentials.write(self._key, credential)
+        elif not await self._credentials.replaced(self._key, credential, token, self.credential):
+            log.info("a credential that was being renewed is another one by now, or none, and stays so")
 
 
 class _Unreadable(Exception):
