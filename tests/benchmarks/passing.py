@@ -183,6 +183,10 @@ async def _view(trial: Trial) -> bool:
     return "a page" in read.model_dump_json()
 
 
+async def _extension(trial: Trial) -> bool:
+    return (await _raw(trial, "weather/at", city="Basel")).get("wind") == "Basel"
+
+
 async def _pages(trial: Trial) -> bool:
     try:
         await trial.call("visit")
@@ -265,6 +269,7 @@ CHECKS: dict[str, Check] = {
     "resource templates": _templates,
     "completions": _completions,
     "updates of a resource": _updates,
+    "a method of an extension": _extension,
     "progress": _progress,
     "elicitation": _elicitation,
     "elicitation by URL: a refusal with the pages": _pages,

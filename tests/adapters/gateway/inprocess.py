@@ -145,8 +145,10 @@ async def wired(
     capabilities: Mapping[str, Any] = MappingProxyType({}),
     on_request: OnRequest = refuse,
     on_notification: OnNotification = lambda method, params, cause: None,
+    *,
+    extensions: bool = False,
 ) -> AsyncGenerator[Wire]:
-    """A client of a server that gets messages as they are, and uses no extension."""
+    """A client of a server that gets messages as they are, and uses no extension unless it is to."""
 
     @asynccontextmanager
     async def transport() -> AsyncGenerator[tuple[Any, Any]]:
@@ -156,7 +158,7 @@ async def wired(
             tasks.cancel_scope.cancel()
 
     async with connect(transport(), mode, capabilities, on_request, on_notification) as wire:
-        yield without_extensions(wire)
+        yield wire if extensions else without_extensions(wire)
 
 
 def without_extensions(wire: Wire) -> Wire:

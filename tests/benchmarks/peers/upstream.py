@@ -38,6 +38,7 @@ ABILITIES = {
     "resources": {"subscribe": True},
     "completions": {},
     "logging": {},
+    "experimental": {"example.org/weather": {}},
 }
 VIEW = "ui://upstream/board.html"
 """The view of the tool `show`, which no list has."""
@@ -109,6 +110,8 @@ class Upstream:
                 return {"resourceTemplates": [{"name": "one", "uriTemplate": "upstream://pages/{name}"}]}
             case "resources/read":
                 return {"contents": [{"uri": params["uri"], "text": "a page"}]}
+            case "weather/at":  # of its extension
+                return {"wind": params["city"]}
             case "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe":
                 return {}
         return None

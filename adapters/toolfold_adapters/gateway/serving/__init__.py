@@ -2,5 +2,6 @@
 
 downstream.py  the clients, as upstreams know them    forward.py   requests there, and answers back
 dialogue.py    questions of upstreams, between eras   requests.py  requests that a gateway answers itself
+extensions.py  what servers have beside the protocol
 pages.py       pages that upstreams have users visit  tasks.py     calls whose results are fetched later
 """

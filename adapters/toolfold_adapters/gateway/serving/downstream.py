@@ -29,6 +29,7 @@ from mcp_types import (
     Notification,
     Request,
 )
+from mcp_types.methods import MONOLITH_NOTIFICATIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context, ToolError, events
@@ -235,7 +236,8 @@ class DownstreamClient:
             if not self._wants(params):
                 return
         elif is_modern(session):
-            return  # it subscribes to what it wants to be notified of
+            if method in MONOLITH_NOTIFICATIONS or related is None:
+                return  # it subscribes to what it wants to be notified of
         else:
             related = None
         try:

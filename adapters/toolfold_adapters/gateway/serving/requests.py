@@ -38,7 +38,7 @@ from ..upstream.link import Link
 from ..upstream.notifications import check_uri
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
-from . import tasks
+from . import extensions, tasks
 from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
 from .forward import ForwardedRequest, set_level, unknown_resource
 
@@ -63,7 +63,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
         server: The server.
         handlers: Its request handlers.
     """
-    requests = Requests(gateway, handlers)
+    requests = Requests(gateway, handlers, server)
     gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
     handlers.bounds.append(requests.able)
     handlers.selections.rights, handlers.legacy.most_sessions = gateway.rights_of, gateway.sessions_of
@@ -119,8 +119,9 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
 class Requests:
     """The handlers of a server in front of a gateway, where they differ from those of other servers."""
 
-    def __init__(self, gateway: Gateway, handlers: RequestHandlers) -> None:
+    def __init__(self, gateway: Gateway, handlers: RequestHandlers, server: Server[Any]) -> None:
         self._gateway = gateway
+        self._server = server
         self._handlers = handlers
 
     def able(self, capabilities: dict[str, Any], profile: Profile, _: Catalog) -> dict[str, Any]:
@@ -136,13 +137,77 @@ class Requests:
         return given
 
     async def introduce(self, ctx: ServerContext, call_next: CallNext) -> Any:
-        """Add to the answer to a handshake that calls can be tasks, if they can; middleware of the server."""
+        """Add to the answer to a handshake that calls can be tasks and what servers have beside the protocol.
+
+        A method that is none of the protocol is answered by the server that it is for. Middleware of the server.
+        """
+        if extensions.is_foreign(ctx.method) and (handled := await self._foreign(ctx)) is not None:
+            return handled
         answer = await call_next(ctx)
-        if ctx.method != "initialize" or not self._gateway.offers("tasks", self._handlers.profile(ctx)):
+        if ctx.method not in ("initialize", "server/discover"):
             return answer
+        profile = self._handlers.profile(ctx)
         given = dumped(answer)
-        given["capabilities"] = {**given.get("capabilities", {}), "tasks": tasks.ABLE}
-        return given
+        able = extensions.with_declared(given.get("capabilities", {}), extensions.declared(self._admitted(profile)))
+        if ctx.method == "initialize" and self._gateway.offers("tasks", profile):
+            able["tasks"] = tasks.ABLE
+        return {**given, "capabilities": able}
+
+    def _admitted(self, profile: Profile | None) -> list[Upstream]:
+        """Return the servers of which a profile has anything."""
+        admits = self._gateway.registration.admits
+        return [one for one in self._gateway.upstreams.values() if admits(one.key, profile)]
+
+    async def _foreign(self, ctx: ServerContext) -> Any:
+        """Answer a request, or pass on a notification, of an extension of a server; `None` if it is of none.
+
+        It is none of those that the gateway answers itself.
+        """
+        known = self._server.get_request_handler(ctx.method), self._server.get_notification_handler(ctx.method)
+        if any(known):
+            return None
+        if ctx.request_id is None:
+            return await self._pass_notification(ctx)
+        async with self._handlers.request(ctx) as session:
+            client, asked = self._client(session, ctx), own_fields(ctx.params)
+            name = asked.get("name")
+            if ctx.method == extensions.RESOLVE and isinstance(name, str):
+                return await self._resolved(ctx, session, client, asked)
+            upstream = extensions.upstream_for(ctx.method, self._admitted(session.profile))
+            return None if upstream is None else await self._asked_of(upstream, ctx, client, asked)
+
+    async def _resolved(
+        self, ctx: ServerContext, session: Session, client: DownstreamClient, asked: dict[str, Any]
+    ) -> dict[str, Any]:
+        """Return what a server says of a call before it is made; of a call by the call-tool proxy, of that inside."""
+        inside, name = table(asked.get("arguments")) or {}, str(asked["name"])
+        if name in self._gateway.reserved:
+            asked = {**asked, "name": str(inside.get("name")), "arguments": table(inside.get("arguments")) or {}}
+        placed = self._find(session, "tool", asked["name"])
+        upstream = self._gateway.upstreams[placed.server]
+        answer = await self._asked_of(upstream, ctx, client, {**asked, "name": placed.original})
+        return {**answer, "name": name} if answer.get("name") == placed.original else answer
+
+    async def _asked_of(
+        self, upstream: Upstream, ctx: ServerContext, client: DownstreamClient, asked: dict[str, Any]
+    ) -> dict[str, Any]:
+        call, link = RequestInProgress(ctx), upstream.link(client, call=True)
+        try:
+            answer = await link.performed(partial(tasks.asked, link, ctx.method, asked, client, call), client, call)
+        finally:
+            self._gateway.clients.release(client)
+        given = own_fields(extensions.checked(answer, ctx.method))
+        return {"resultType": "complete", **given} if is_modern(ctx) else given
+
+    async def _pass_notification(self, ctx: ServerContext) -> Any:
+        """Pass a notification on to the server that it is for, if there is a connection to it."""
+        async with self._handlers.session(ctx) as session:
+            client = self._client(session, ctx)
+            upstream = extensions.upstream_for(ctx.method, self._admitted(session.profile))
+        wire = None if upstream is None else upstream.link(client).wire
+        if wire is not None:
+            await wire.notify(ctx.method, own_fields(ctx.params))
+        return None
 
     async def task(self, ctx: ServerContext, params: types.GetTaskRequestParams) -> dict[str, Any]:
         """Answer a request about a task, which its upstream answers."""
