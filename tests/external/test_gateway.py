@@ -56,9 +56,11 @@ async def open_all(client: Client) -> None:
 
 
 def passed_on(definition: dict[str, Any]) -> dict[str, Any]:
-    """Return what a gateway passes on of a definition: not how it is called as a task, nor what steers the client."""
+    """Return what a gateway passes on of a definition: not that it has to be a task, nor what steers the client."""
     meta = {key: value for key, value in definition.get("_meta", {}).items() if key != ALWAYS_LOAD_META}
-    passed = {key: value for key, value in definition.items() if key not in ("execution", "_meta")}
+    passed = {key: value for key, value in definition.items() if key != "_meta"}
+    if passed.get("execution", {}).get("taskSupport") == "required":
+        passed["execution"] = {**passed["execution"], "taskSupport": "optional"}
     return {**passed, "_meta": meta} if meta else passed
 
 

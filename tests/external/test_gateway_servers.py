@@ -86,6 +86,11 @@ class Opened:
         return await self.client.call_tool("call_tool", through)
 
 
+def _without_execution(definition: dict[str, Any]) -> dict[str, Any]:
+    """Return a definition as the modern era has it, in which a tool does not say whether it can be a task."""
+    return {key: value for key, value in definition.items() if key != "execution"}
+
+
 @pytest.mark.spec("DEL-1", "DEL-2", "CALL-1")
 @pytest.mark.parametrize("server", REAL_SERVERS, ids=lambda server: server.name)
 async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answers_as_directly(
@@ -103,7 +108,7 @@ async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answ
                 opened = Opened(client)
                 await opened.open_all()
                 listed = await opened.listed()
-                for one in expected:
+                for one in expected if era == "legacy" else map(_without_execution, expected):
                     name = f"{server.name}__{one['name']}"
                     assert listed[name] == {**one, "name": name}
                 assert await outcome_of(opened.call(f"{server.name}__{tool}", arguments)) == answer

@@ -44,8 +44,8 @@ All {count} in one configuration: {tools} tools, about {before:,} tokens, of whi
 
 With each of them alone, behind the Python SDK's client in the legacy and in the modern era:
 
-- every tool is listed, once its group is open, with the definition that the server gives without Toolfold, except
-  whether it can be called as a task,
+- every tool is listed, once its group is open, with the definition that the server gives without Toolfold; that it
+  has to be called as a task becomes that it can be, and the modern era has no place for either,
 - a call answers to the letter what it answers without Toolfold.
 
 With all of them in one configuration, a tool of each is found, its group opened, and the tool called by:
