@@ -24,6 +24,7 @@ from .tasks import Expected, sample
 OPEN, HANDLE = "open_group", "handle"
 _HANDLE = re.compile(r"^Handle: (\S+)", re.MULTILINE)
 _FOUND = re.compile(r"^- ([\w-]+)", re.MULTILINE)
+_DOUBTED = re.compile("^No tool fits .* for certain", re.MULTILINE)
 
 
 @frozen(kw_only=True)
@@ -137,7 +138,10 @@ class Scripted:
         return await self.open(expected.tool) or self.has_read(expected.tool)  # a refusal says what opens it
 
     async def search(self, words: str) -> list[str]:
-        """Return the names that a search shows; one that believes calls the first if it needs none of them."""
+        """Return the names that a search shows; one that believes calls the first if it needs none of them.
+
+        It does not if the answer says that none fits for certain.
+        """
         offered = await self.offered()
         if FIND not in offered:
             return []
@@ -145,7 +149,8 @@ class Scripted:
         found = _names(answer.text)
         needed = {self.wire(tool) for call in self.surface.task.calls for tool in call.tools}
         wrong = [name for name in found if name in self.surface.to_full]
-        if self.script.believes and wrong and not needed & set(found):
+        fits = _DOUBTED.search(answer.text) is None
+        if self.script.believes and wrong and fits and not needed & set(found):
             tool = self.surface.to_full[wrong[0]]
             await self.call(tool, sample(self.surface.schemas[tool]))
         return found

@@ -60,11 +60,12 @@ async def test_one_that_never_opens_first_is_refused_first() -> None:
     assert [name for name, _ in first.transcript] == ["call_tool", "open_group", "call_tool"]
 
 
-async def test_one_that_believes_a_search_calls_what_no_task_needs() -> None:
+async def test_one_that_believes_a_search_loses_what_is_not_found_and_calls_nothing_where_none_fits() -> None:
     records = await played(player="task-words")
-    believed = [record.task for record in records if not record.done]
-    assert set(believed) & {"taxi", "blood", "stocks", "lottery", "print", "pizza"}
-    assert len(believed) < len(TASKS) / 2
+    lost = {record.task for record in records if not record.done}
+    assert lost, "five tools that fit all the words of a long request are not those of its steps"
+    assert lost.isdisjoint({"taxi", "blood", "stocks", "lottery", "print", "pizza"})
+    assert len(lost) < len(TASKS) / 2
 
 
 @pytest.mark.parametrize("host", [host for host in HOSTS if host != "everything"])
