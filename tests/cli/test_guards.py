@@ -200,13 +200,13 @@ async def test_a_login_that_cannot_be_read_is_not_sent(
 ) -> None:
     folder = tmp_path / "logins"
     login = login_at("board", UpstreamConfig(url=URL), folder, None)
-    await login._provider.context.storage.set_tokens(OAuthToken(access_token="secret"))
+    await login.provider.context.storage.set_tokens(OAuthToken(access_token="secret"))
     (file,) = folder.iterdir()
     if fault is not None:
         file.unlink()
         fault(file, monkeypatch)
     again = login_at("board", UpstreamConfig(url=URL), folder, None)
-    tokens = await again._provider.context.storage.get_tokens()
+    tokens = await again.provider.context.storage.get_tokens()
     assert (tokens is None) == (fault is not None)
     request = await anext(again.async_auth_flow(httpx2.Request("POST", URL)))
     assert "secret" not in str(request.headers.get("authorization")) or fault is None

@@ -27,7 +27,7 @@ from .keys import Keys
 
 log = logging.getLogger("toolfold.gateway")
 
-KIND, INDEX = "credential", "credential-index"
+KIND, INDEX, REMEMBERED = "credential", "credential-index", "credential-pending"
 FORMAT = 1
 LIFETIME = 180 * 24 * 3600.0
 """Seconds for which a credential is kept that nobody uses."""
@@ -67,6 +67,15 @@ class Credential:
     since: float = field(factory=time.time)
     expires_at: float | None = None
     secret: Mapping[str, Any] = field(repr=False, factory=dict[str, Any])
+
+    def renewed(self, secret: Mapping[str, Any], expires_at: float | None = None) -> Credential:
+        """Return it with another secret."""
+        return evolve(self, secret=secret, expires_at=expires_at)
+
+    @property
+    def usable(self) -> bool:
+        """Whether there is anything to send: a client may be registered for a login that has not ended."""
+        return bool(self.secret.keys() - {"client", "issuer", "server", "resource", "expires_at"})
 
 
 class Credentials:
@@ -139,7 +148,7 @@ class Credentials:
                 keys = await self._index(shard)
                 for key in keys:
                     record = await self._store.read(_record_key(key))
-                    if record is not None and (known := await self._known(key, record)) is not None:
+                    if record is not None and (known := await self._known(key, record)).usable:
                         found.append((key, evolve(known, secret={})))
         return sorted(found, key=lambda one: (one[1].principal, one[1].server))
 
@@ -166,6 +175,36 @@ class Credentials:
                 return False
             return await self._store.swap(record_key, record.version, text) is not None
 
+    # -- what is remembered for a while --------------------------------------------------------------------------------
+
+    async def remember(self, name: str, data: Mapping[str, Any], seconds: float) -> None:
+        """Store data under a new name, encrypted, for some seconds; raises `CredentialsUnavailable`."""
+        with self._noted():
+            text = self._crypt.encrypted(json.dumps({**data, "name": name, "until": time.time() + seconds}))
+            await self._store.create(_name_key(name), text, Place(REMEMBERED), seconds)
+            for record_key in await self._store.due(REMEMBERED, _DUE):
+                await self._delete(record_key)
+
+    async def recalled(self, name: str) -> dict[str, Any] | None:
+        """Return what is stored under a name, while it is; raises `CredentialsUnavailable`."""
+        with self._noted():
+            record = await self._store.read(_name_key(name))
+            return None if record is None else await self._remembered(name, record)
+
+    async def taken(self, name: str) -> dict[str, Any] | None:
+        """Remove what is stored under a name, and return it to one of those who ask."""
+        with self._noted():
+            lease = await self._store.acquire(_name_key(name), HELD_SECONDS)
+            if lease is None or lease.token is None or not await self._store.delete(_name_key(name), lease.token):
+                return None
+            return await self._remembered(name, lease.record)
+
+    async def _remembered(self, name: str, record: Record) -> dict[str, Any] | None:
+        said = await self._decrypted(_name_key(name), record)
+        if said.pop("name") != name:
+            raise _Unreadable("something stands where something else belongs")
+        return said if said.pop("until") > time.time() else None
+
     # -- records ------------------------------------------------------------------------------------------------------
 
     def _noted(self) -> _Noted:
@@ -180,7 +219,7 @@ class Credentials:
     def _encrypted(self, key: str, credential: Credential) -> str:
         return self._crypt.encrypted(json.dumps({**_plain(credential), "key": key, "format": FORMAT}))
 
-    async def _known(self, key: str, record: Record) -> Credential | None:
+    async def _known(self, key: str, record: Record) -> Credential:
         said = await self._decrypted(_record_key(key), record)
         if said.pop("format", FORMAT) > FORMAT:
             raise _Unreadable("a later version of Toolfold wrote a credential: upgrade")
@@ -205,9 +244,7 @@ class Credentials:
             return await self._store.swap(record_key, record.version, text) is not None
         if isinstance(await self._store.create(record_key, text, Place(kind), lifetime), int):
             return True
-        expired = await self._store.acquire(record_key, HELD_SECONDS)
-        if expired is not None and expired.token is not None:
-            await self._store.delete(record_key, expired.token)
+        await self._delete(record_key)  # it has expired
         return False
 
     # -- the list of all of them --------------------------------------------------------------------------------------
@@ -226,9 +263,12 @@ class Credentials:
 
     async def _forget(self) -> None:
         for record_key in await self._store.due(KIND, _DUE):
-            lease = await self._store.acquire(record_key, HELD_SECONDS)
-            if lease is not None and lease.token is not None:
-                await self._store.delete(record_key, lease.token)
+            await self._delete(record_key)
+
+    async def _delete(self, record_key: str) -> None:
+        lease = await self._store.acquire(record_key, HELD_SECONDS)
+        if lease is not None and lease.token is not None:
+            await self._store.delete(record_key, lease.token)
 
 
 class Held:
@@ -278,6 +318,10 @@ def record_of(key: str) -> str:
 
 def _record_key(key: str) -> str:
     return f"{KIND}/{hashlib.sha256(key.encode()).hexdigest()}"
+
+
+def _name_key(name: str) -> str:
+    return f"{REMEMBERED}/{hashlib.sha256(name.encode()).hexdigest()}"
 
 
 def _index_key(shard: int) -> str:

@@ -8,4 +8,5 @@ stderr.py         why a process ended, by what it wrote             awaited.py  
 relisting.py      when lists that change often are read again       logins.py   logins at URLs, and their tokens
 redirect.py       where a login sends the browser                   pool.py     servers that several gateways share
 direct.py         requests over pipes, past the SDK                 handshake.py  in which era a server is spoken to
+tokens.py         where the tokens of a login are stored
 """

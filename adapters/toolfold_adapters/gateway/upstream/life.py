@@ -227,6 +227,33 @@ class LoginFailed(ToolfoldError):
     """A server wants a login, and none can take place."""
 
 
+class LoginNeeded(LoginFailed):
+    """A server wants a credential of the caller, who has none.
+
+    Attributes:
+        how: What the caller is to do, a sentence.
+        url: The page to do it on, for nobody else; `None` if there is none.
+        asked: What that page is known by.
+    """
+
+    def __init__(self, why: str, how: str, url: str | None = None, asked: str = "") -> None:
+        super().__init__(why)
+        self.how = how
+        self.url = url
+        self.asked = asked
+
+
+class LoginRequired(UpstreamError):
+    """A server can't be used before the caller has logged in there: the message says how.
+
+    `needed` says that for clients that can show a page.
+    """
+
+    def __init__(self, server: str, needed: LoginNeeded) -> None:
+        super().__init__(f"The MCP server {server!r} is used by each caller as himself: {needed}. {needed.how}")
+        self.needed = needed
+
+
 def reason_of(error: BaseException, config: UpstreamConfig, unparsed: int, stderr: str = "") -> str:
     """Return why a start failed, and what to do.
 

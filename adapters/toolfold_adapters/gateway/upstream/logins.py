@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from pathlib import Path
@@ -21,22 +21,15 @@ from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.client.auth.oauth2 import OAuthContext
-from mcp.shared.auth import (
-    OAuthClientInformationFull,
-    OAuthClientMetadata,
-    OAuthMetadata,
-    OAuthToken,
-    ProtectedResourceMetadata,
-)
-from pydantic import AnyHttpUrl, AnyUrl, TypeAdapter
-from typing_extensions import TypedDict
+from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from pydantic import AnyHttpUrl, AnyUrl
 
 from ..config.settings import UpstreamConfig
 from ..stored import Files
 from .http import ADDRESS
 from .life import LoginFailed
 from .redirect import FIRST_PORT, PORTS, Addresses, Reach, Redirect, addresses_of, in_browser
+from .tokens import STORED, InFile, OfPrincipal, Tokens, same_issuer, unrefreshable
 from .wire import OpenUrl
 
 log = logging.getLogger("toolfold.gateway")
@@ -67,7 +60,7 @@ class Issuer:
         """Return which to log in at, of those that a server says: the pinned one, even if it is not among them."""
         if (pinned := self.pinned) is None:
             return advertised[0]
-        same = [one for one in advertised if _same(one, pinned)]
+        same = [one for one in advertised if same_issuer(one, pinned)]
         if not same and self._configured is None:
             log.warning(
                 "%s wants a login at %s, and its tokens are from %s, where it stays; if the other one is right, add "
@@ -85,22 +78,18 @@ class Issuer:
             pinned, why = None if client is None else client.issuer, "which registered its client"
         else:
             why = "where its tokens are from" if self._configured is None else "as its entry says: oauth.issuer"
-        if pinned is not None and not _same(issuer, pinned):
+        if pinned is not None and not same_issuer(issuer, pinned):
             raise LoginFailed(
                 f"its login is at {pinned} ({why}), which does not answer as an authorization server does; nothing was "
                 f"sent to {issuer}. If it logs in elsewhere now, say so by issuer in oauth of its entry"
             )
 
 
-def _same(issuer: str, other: str) -> bool:
-    return issuer.rstrip("/") == other.rstrip("/")
-
-
-class _Provider(OAuthClientProvider):
+class Provider(OAuthClientProvider):
     """The SDK's provider, at the authorization server that a login is to be at."""
 
     issuer: Issuer
-    tokens: _Tokens
+    tokens: Tokens
 
     def _select_authorization_server(self, advertised: list[str]) -> str:
         chosen, resource = self.issuer.select(advertised), self.context.protected_resource_metadata
@@ -112,6 +101,45 @@ class _Provider(OAuthClientProvider):
     async def _initialize(self) -> None:
         await super()._initialize()
         self.settle()
+
+    async def begin(self) -> None:
+        """Read what is stored, once."""
+        if not self._initialized:
+            await self._initialize()
+
+    async def reload(self) -> None:
+        """Take on what is stored now: others may have refreshed the tokens, or ended the login."""
+        if not self._initialized:
+            await self._initialize()
+            return
+        context, tokens = self.context, await self.tokens.get_tokens()
+        if tokens is not None:
+            context.current_tokens = tokens
+        elif self.tokens.of_principal:
+            context.clear_tokens()
+        self.settle()
+
+    def is_stale(self, refused: OAuthToken | None) -> bool:
+        """Return whether the tokens that there are have to be refreshed: they have expired, or are those refused."""
+        current = self.context.current_tokens
+        if current is not None and refused is not None and current.access_token == refused.access_token:
+            self.context.token_expiry_time = _EXPIRED
+        return current is not None and not self.context.is_token_valid()
+
+    async def refresh_request(self) -> httpx2.Request:
+        """Return the request that refreshes the tokens."""
+        return await self._refresh_token()
+
+    async def refreshed(self, response: httpx2.Response) -> None:
+        """Take the answer to that: new tokens, or none where the grant has ended.
+
+        Raises:
+            LoginFailed: The authorization server can't answer now; the tokens stay.
+        """
+        if response.status_code >= HTTPStatus.INTERNAL_SERVER_ERROR or response.status_code in _LATER:
+            raise LoginFailed(f"its tokens can't be refreshed now ({response.status_code} of {self.at}); try again")
+        if not await self._handle_refresh_response(response):
+            await self.tokens.revoked()
 
     @property
     def at(self) -> str:
@@ -127,20 +155,16 @@ class _Provider(OAuthClientProvider):
         context, pinned = self.context, self.issuer.pinned
         if pinned is None:
             return
-        if context.oauth_metadata is None or not _same(self.at, pinned):
+        if context.oauth_metadata is None or not same_issuer(self.at, pinned):
             context.oauth_metadata = self.tokens.metadata_of(pinned)
-        if not _same(context.auth_server_url or _origin(context.server_url), pinned):
-            context.auth_server_url = None if _same(pinned, _origin(context.server_url)) else pinned
-        if context.current_tokens is not None and not _same(self.at, pinned):
-            context.current_tokens = _unrefreshable(context.current_tokens)
+        if not same_issuer(context.auth_server_url or _origin(context.server_url), pinned):
+            context.auth_server_url = None if same_issuer(pinned, _origin(context.server_url)) else pinned
+        if context.current_tokens is not None and not same_issuer(self.at, pinned):
+            context.current_tokens = unrefreshable(context.current_tokens)
 
     def check(self) -> None:
         """Raise `LoginFailed` if it asks another authorization server than it may."""
         self.issuer.check(self.at, self.context.client_info)
-
-
-def _unrefreshable(tokens: OAuthToken) -> OAuthToken:
-    return tokens.model_copy(update={"refresh_token": None})
 
 
 def _origin(url: str) -> str:
@@ -154,43 +178,68 @@ class Login(httpx2.Auth):
     The provider has one request answered before the next is sent, so that a slow call would hold up all others.
     """
 
-    def __init__(self, provider: _Provider, reach: Reach) -> None:
-        self._provider = provider
-        self._reach = reach
+    def __init__(self, provider: Provider, reach: Reach) -> None:
+        self.provider = provider
+        self.reach = reach
 
     async def tokens(self) -> OAuthToken | None:
         """Return the tokens that are stored of it, if there are any."""
-        return await self._provider.context.storage.get_tokens()
+        return await self.provider.context.storage.get_tokens()
 
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request with the token that there is, and log in if it was refused, or the token has expired."""
-        context = self._provider.context
+        provider, refused = self.provider, None
+        context = provider.context
+        if provider.tokens.of_principal:  # who has a token sends it at once; it may have been another replica's to get
+            await provider.begin()
         if context.current_tokens is None or context.is_token_valid():
             if context.current_tokens is not None:
                 request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
             given = context.current_tokens
             response = yield request
-            self._reach.note(response)
+            self.reach.note(response)
             if response.status_code not in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN):
                 return
-            if response.status_code == HTTPStatus.UNAUTHORIZED and given and given is context.current_tokens:
-                context.token_expiry_time = _EXPIRED  # it is refreshed before anybody is asked to log in
-        self._provider.settle()
+            if response.status_code == HTTPStatus.UNAUTHORIZED:
+                refused = given
         try:
-            async with aclosing(self._provider.async_auth_flow(request)) as flow:
+            async with aclosing(self._steps(request, refused)) as flow:
                 with suppress(StopAsyncIteration):
                     sent = await anext(flow)
                     while True:
                         if sent is not request:
-                            sent.extensions = {**sent.extensions, ADDRESS: await self._reach.check(str(sent.url))}
+                            sent.extensions = {**sent.extensions, ADDRESS: await self.reach.check(str(sent.url))}
                             if sent.method == "POST":  # it has what was given, and what is only looked up has none
-                                self._provider.check()
+                                provider.check()
                         response = yield sent
                         if sent is request:
-                            self._reach.note(response)
+                            self.reach.note(response)
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
             raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
+
+    async def _steps(
+        self, request: httpx2.Request, refused: OAuthToken | None
+    ) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send what it takes to have a request answered: tokens are refreshed before anybody is asked to log in.
+
+        Whoever refreshes them holds them, and finds those that another process or replica has got meanwhile.
+        """
+        provider = self.provider
+        async with provider.tokens.held(), provider.context.lock:
+            await provider.reload()
+            if provider.is_stale(refused) and provider.context.can_refresh_token():
+                await provider.refreshed((yield await provider.refresh_request()))
+        async with aclosing(provider.async_auth_flow(request)) as flow:
+            with suppress(StopAsyncIteration):
+                sent = await anext(flow)
+                while True:
+                    sent = await flow.asend((yield sent))
+
+
+_EXPIRED = 1.0
+"""When tokens expired that are to be refreshed before they are used: a time long ago, as zero means never."""
+_LATER = (HTTPStatus.REQUEST_TIMEOUT, HTTPStatus.TOO_MANY_REQUESTS)
 
 
 def login_at(
@@ -213,25 +262,44 @@ def login_at(
     host = "127.0.0.1" if port is None else "localhost"  # as hosts with a chosen port have people register it
     port = FIRST_PORT + int(digest[:8], 16) % PORTS if port is None else port
 
-    def check() -> None:
-        provider.check()
-
-    redirect = Redirect(host, port, open_url or in_browser, reach, check, config.oauth.scopes)
-    metadata = OAuthClientMetadata(
-        client_name="Toolfold",
-        redirect_uris=[AnyUrl(redirect.uri)],
-        grant_types=["authorization_code", "refresh_token"],
-        token_endpoint_auth_method="none",
-    )
-    files = Files(folder, "stored tokens", _STORED)
-    tokens = _Tokens(files, (key, older), _named(config, metadata), lambda: provider.at)
+    redirect = Redirect(host, port, open_url or in_browser, reach, lambda: login.provider.check(), config.oauth.scopes)
+    files = Files(folder, "stored tokens", STORED)
     if older != url and files.read(url):
         log.warning(
             "a login at %s is stored that may be of another entry with this URL; it is not used for the one with "
             "headers or a client of its own, which asks to log in once more",
             url,
         )
-    provider = _Provider(url, metadata, tokens, redirect.begin, redirect.result)
+    login = made(config, InFile(files, key, older), reach, redirect.uri, redirect.begin, redirect.result)
+    return login
+
+
+def made(
+    config: UpstreamConfig,
+    place: InFile | OfPrincipal,
+    reach: Reach,
+    uri: str,
+    begin: Callable[[str], Awaitable[None]],
+    result: Callable[[], Awaitable[AuthorizationCodeResult]],
+) -> Login:
+    """Return a login whose tokens are in some place.
+
+    Args:
+        config: How the server is reached.
+        place: Where the tokens are.
+        reach: Which addresses may be asked.
+        uri: Where people come back to.
+        begin: Is awaited with the page to log in at.
+        result: Returns what somebody comes back with.
+    """
+    metadata = OAuthClientMetadata(
+        client_name="Toolfold",
+        redirect_uris=[AnyUrl(uri)],
+        grant_types=["authorization_code", "refresh_token"],
+        token_endpoint_auth_method="none",
+    )
+    tokens = Tokens(place, _named(config, metadata), lambda: provider.at)
+    provider = Provider(config.url or "", metadata, tokens, begin, result)
     provider.issuer, provider.tokens = Issuer(config, tokens.issuer), tokens
     tokens.context, tokens.pinned = provider.context, lambda: provider.issuer.pinned
     return Login(provider, reach)
@@ -266,110 +334,3 @@ def _named(config: UpstreamConfig, metadata: OAuthClientMetadata) -> OAuthClient
         grant_types=metadata.grant_types,
         token_endpoint_auth_method="none" if secret is None else "client_secret_post",
     )
-
-
-class _Stored(TypedDict, total=False):
-    """The tokens for one server, what its authorization server knows this program as, and which one that is.
-
-    With them is what it takes to refresh them after a restart: when they expire, as a time of the clock, and where.
-    """
-
-    tokens: OAuthToken
-    client: OAuthClientInformationFull
-    issuer: str
-    expires_at: float | None
-    server: OAuthMetadata | None
-    resource: ProtectedResourceMetadata | None
-
-
-_STORED = TypeAdapter(_Stored)
-_EXPIRED = 1.0
-"""When tokens expired that are to be refreshed before they are used: a time long ago, as zero means never."""
-
-
-class _Tokens:
-    """The tokens and the client of one login, as the SDK asks for them; a client that is `named` is not stored.
-
-    They are stored under the first of two keys. What is stored under the second, an older one that other entries had,
-    too, is of the first entry that asks for it.
-
-    `context` is the SDK's state of the login: it would forget at a restart when tokens expire and where they are
-    refreshed, and ask the user to log in again. `at` returns which authorization server gives what is stored, and
-    `pinned` the only one whose tokens and client count, if it is known.
-    """
-
-    context: OAuthContext
-    pinned: Callable[[], str | None]
-
-    def __init__(
-        self,
-        files: Files[_Stored],
-        keys: tuple[str, str],
-        named: OAuthClientInformationFull | None,
-        at: Callable[[], str],
-    ) -> None:
-        self._at = at
-        self._files = files
-        self._key, self._older = keys
-        self._named = named
-        self._given: str | None = None
-
-    def issuer(self) -> str | None:
-        """Return which authorization server gave the tokens that there are, also where they could not be stored."""
-        return self._given or _issuer_of(self._stored)
-
-    def metadata_of(self, issuer: str) -> OAuthMetadata | None:
-        """Return what is stored of an authorization server."""
-        server = self._stored.get("server")
-        return server if server is not None and _same(str(server.issuer), issuer) else None
-
-    async def get_tokens(self) -> OAuthToken | None:
-        stored, context, pinned = self._stored, self.context, self.pinned()
-        if (tokens := stored.get("tokens")) is None:
-            return None
-        self._given = _issuer_of(stored)
-        if self._given is not None and pinned is not None and not _same(self._given, pinned):
-            return None
-        context.token_expiry_time = stored.get("expires_at")
-        context.protected_resource_metadata = context.protected_resource_metadata or stored.get("resource")
-        return tokens if self._given is not None else _unrefreshable(tokens)
-
-    async def set_tokens(self, tokens: OAuthToken) -> None:
-        context = self.context
-        self._given = self._at()
-        now: _Stored = {
-            "tokens": tokens,
-            "issuer": self._given,
-            "expires_at": context.token_expiry_time,
-            "server": context.oauth_metadata,
-            "resource": context.protected_resource_metadata,
-        }
-        self._files.write(self._key, {**self._stored, **now})
-
-    async def get_client_info(self) -> OAuthClientInformationFull | None:
-        if self._named is not None:
-            return self._named
-        stored = self._stored
-        if (client := stored.get("client")) is None:
-            return None
-        issuer, pinned = client.issuer or _issuer_of(stored), self.pinned()
-        if issuer is None or (pinned is not None and not _same(issuer, pinned)):
-            return None  # one is registered where the login is
-        if client.redirect_uris:  # else what asks for a login would name a port that is not registered
-            self.context.client_metadata.redirect_uris = client.redirect_uris
-        return client.model_copy(update={"issuer": issuer})
-
-    async def set_client_info(self, client_info: OAuthClientInformationFull) -> None:
-        client_info.issuer = self._at()
-        self._files.write(self._key, {**self._stored, "client": client_info})
-
-    @property
-    def _stored(self) -> _Stored:
-        self._files.take_over(self._older, self._key)
-        return self._files.read(self._key) or {}
-
-
-def _issuer_of(stored: _Stored) -> str | None:
-    """Return which authorization server gave the tokens that are stored, if they say so."""
-    server = stored.get("server")
-    return stored.get("issuer") or (None if server is None or "tokens" not in stored else str(server.issuer))
