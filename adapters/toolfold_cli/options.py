@@ -9,6 +9,7 @@ from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
+from urllib.parse import urlsplit
 
 import click
 from click.core import ParameterSource
@@ -288,6 +289,16 @@ def parse_limits(ctx: click.Context, parameter: click.Parameter, values: tuple[s
         return Limits(**changed)
     except ConfigError as error:
         raise click.BadParameter(str(error), ctx, parameter) from error
+
+
+def parse_origin(_: click.Context, __: click.Parameter, given: str | None) -> str | None:
+    """Return the address of a server without a path, or refuse what is none."""
+    if given is None:
+        return None
+    parts = urlsplit(given)
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.path.strip("/") or parts.query:
+        raise click.BadParameter(f"{given!r} is no address without a path, such as https://tools.example.org.")
+    return given.rstrip("/")
 
 
 def parse_store(ctx: click.Context, parameter: click.Parameter, url: str | None) -> Store | None:

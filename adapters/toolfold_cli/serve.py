@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import sys
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, aclosing, asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -35,6 +35,7 @@ from .options import (
     chosen_target,
     parse_limits,
     parse_names,
+    parse_origin,
     parse_store,
     server_option,
     target_command,
@@ -42,6 +43,9 @@ from .options import (
 from .targets import GatewayOptions, OpenTarget, Target, check_options, open_target
 
 if TYPE_CHECKING:
+    from starlette.types import ASGIApp
+
+    from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.mcp.serve import Era
 
 log = logging.getLogger("toolfold.cli")
@@ -59,12 +63,14 @@ class HttpOptions:
     forwarded_allow_ips: str | None
     shutdown_timeout: float
     auth: Path | None
+    public_url: str | None
     live: str | None
 
 
 SECTIONS: Mapping[str, str] = {
     "Over stdio": "era many-clients",
-    "Over HTTP": "http host port path allow-host allow-origin forwarded-allow-ips shutdown-timeout auth live",
+    "Over HTTP": "http host port path allow-host allow-origin forwarded-allow-ips shutdown-timeout auth public-url "
+    "live",
     "What clients see": "profile list-profiles active control control-visibility separator delivery selection "
     "disclosure answers answer-tokens read-tool call-tools stubs status-tool",
     "Servers behind a gateway": "groups search share start-timeout",
@@ -140,6 +146,13 @@ class ServeCommand(TargetCommand):
     type=click.Path(path_type=Path, dir_okay=False, exists=True),
     metavar="FILE",
     help="A .toml file that says whose bearer tokens are accepted: a table [tokens], or [oauth] for an OAuth server.",
+)
+@click.option(
+    "--public-url",
+    metavar="URL",
+    callback=parse_origin,
+    help="With --auth, the address at which callers reach this server, as in https://tools.example.org: there are the "
+    "pages on which they log in at servers behind it. For an OAuth server it is that of its resource.",
 )
 @click.option(
     "--live",
@@ -304,7 +317,7 @@ def serve_command(
         show_profiles(target, options)
         return
     beside = Beside(telemetry, stubs, status_tool, usage, server["store"])
-    callers = Callers(many=over_http or many_clients, authentication=http.auth)
+    callers = Callers(many=over_http or many_clients, authentication=http.auth, public_url=http.public_url)
     opening = partial(_open, target, options, server["active"], changed, beside, callers)
     with cancelled_by_signals() as shutdown, extras_named(), starting(over_http=over_http) as started:
         if over_http:
@@ -327,10 +340,11 @@ class Beside:
 
 @frozen(kw_only=True)
 class Callers:
-    """Whether one process serves many, and the file that says whose tokens are accepted."""
+    """Whether one process serves many, the file that says whose tokens are accepted, and where they reach its pages."""
 
     many: bool
     authentication: Path | None
+    public_url: str | None
 
 
 Opening = Callable[[], AbstractAsyncContextManager[OpenTarget]]
@@ -348,9 +362,21 @@ async def _open(
     from .authentication import variables_of
 
     own = variables_of(callers.authentication)
-    async with open_target(
-        target, options, serving=True, active=active, many_callers=callers.many, own_variables=own
-    ) as opened:
+    async with AsyncExitStack() as stack:
+        logins = None
+        if target.is_gateway and callers.authentication is not None:
+            logins = await stack.enter_async_context(_logins(callers.authentication, callers.public_url, beside.store))
+        opened = await stack.enter_async_context(
+            open_target(
+                target,
+                options,
+                serving=True,
+                active=active,
+                many_callers=callers.many,
+                own_variables=own,
+                callers=logins,
+            )
+        )
         if opened.server is not None:
             check_options(opened.tools.name, changed)
         if beside.telemetry:
@@ -372,6 +398,31 @@ async def _open(
             return
         async with aclosing(beside.usage), writing(opened.tools, beside.usage):
             yield opened
+
+
+@asynccontextmanager
+async def _logins(authentication: Path, public_url: str | None, store: Store | None) -> AsyncGenerator[CallerLogins]:
+    """Yield what the callers of a gateway log in with at its servers (SPEC GWY-19)."""
+    from toolfold_adapters.gateway.callers.logins import CallerLogins
+
+    from .authentication import load_authentication
+    from .credentials import open_credentials
+
+    resource = load_authentication(authentication).settings.resource_server_url
+    if public_url is None and resource is not None:
+        public_url = str(resource)[: -len(resource.path or "")] if resource.path else str(resource)
+    async with open_credentials(store) as credentials:
+        yield CallerLogins(credentials, public_url)
+
+
+def _pages(opened: OpenTarget) -> ASGIApp | None:
+    """Return the pages on which the callers of a gateway log in at its servers, if they can be reached."""
+    callers = None if opened.gateway is None else opened.gateway.callers
+    if callers is None or callers.public_url is None:
+        return None
+    from toolfold_adapters.gateway.callers.pages import LoginPages
+
+    return LoginPages(callers)
 
 
 def _status(opened: OpenTarget, store: Store | None) -> Awaitable[Sequence[Mapping[str, Any]]]:
@@ -406,6 +457,7 @@ async def _serve_http(
             live=None
             if http.live is None
             else live(opened.tools, control=http.live == "control", status=partial(_status, opened, server["store"])),
+            logins=_pages(opened),
             on_ready=partial(_announce_http, summary, http, started),
             **arguments,
         )

@@ -28,6 +28,7 @@ from .references import Reference, load, not_a_module, parse_reference
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
+    from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.gateway.callers.rights import Rights
     from toolfold_adapters.gateway.upstream.pool import PlaceOf, Pool
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
@@ -228,6 +229,7 @@ async def open_target(
     folder: Path | None = None,
     pool: Pool | None = None,
     place_of: PlaceOf | None = None,
+    callers: CallerLogins | None = None,
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -247,6 +249,7 @@ async def open_target(
         folder: Where they are, likewise.
         pool: The servers that gateways of one user share in this process; see `open_gateway`.
         place_of: Returns what has to be equal for a command to be shared; see `open_gateway`.
+        callers: What each of several callers logs in with at the servers of a gateway (SPEC GWY-19).
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -277,12 +280,14 @@ async def open_target(
             own=frozenset(own_variables),
             environ=environ,
             folder=None if folder is None else str(folder),
+            callers=callers,
         ),
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         probes=ProbeMemory(stored_folder("definitions")),
         approvals=Approvals(stored_folder("approved"), serving=serving),
         one_user=pool is not None,
         environ=environ or {},
+        callers=callers,
     )
     read = partial(configuration, target, options or GatewayOptions(), environ, folder)
     config = read()

@@ -8,7 +8,7 @@ from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import anyio.lowlevel
@@ -21,7 +21,7 @@ from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
-from ..mcp.principal import Principal, local_user
+from ..mcp.principal import Principal, local_user, principal_of
 from ..observe.audit import Audit
 from .beside import beside
 from .callers.allowances import Allowances
@@ -32,9 +32,13 @@ from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
+from .stored import Item
 from .upstream.life import UpstreamError
 from .upstream.pool import PlaceOf, Pool, nowhere
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
+
+if TYPE_CHECKING:
+    from .callers.logins import CallerLogins
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -91,6 +95,11 @@ class Gateway:
     def config(self) -> GatewayConfig:
         """The configuration that is served now."""
         return self._config
+
+    @property
+    def callers(self) -> CallerLogins | None:
+        """What each of several callers logs in with, if there are several."""
+        return self._runtime.callers
 
     @property
     def status(self) -> tuple[UpstreamStatus, ...]:
@@ -199,6 +208,9 @@ class Gateway:
                 await self._ask()
             await self._register(tasks)
             tasks.start_soon(self._keep_time)
+            if (callers := self._runtime.callers) is not None:
+                callers.config_of = lambda name: self._config.upstreams.get(name)
+                tasks.start_soon(callers.watch, self._end_logins)
         except BaseException:
             await self._close()
             raise
@@ -248,6 +260,10 @@ class Gateway:
         """The servers of which nothing is known yet."""
         return tuple(upstream for upstream in self.upstreams.values() if upstream.known is None)
 
+    def unknown_to(self, principal: Principal) -> tuple[Upstream, ...]:
+        """Return the servers of which it is not known what they offer to a principal."""
+        return tuple(upstream for upstream in self.upstreams.values() if not upstream.knows(principal))
+
     def ask_unknown(self, profile: Profile | None = None) -> None:
         """Begin to ask the servers of which nothing is known what they offer, side by side; of a profile, if one is."""
         assert self._tasks is not None, "the gateway is open"
@@ -283,7 +299,7 @@ class Gateway:
         only = next(iter(self.upstreams.values()))
         self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
         self.registration = UpstreamRegistration(
-            self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
+            self.tools, self._config, self._handler, self.reserved, self._runtime.approvals, self._offers
         )
         size = sum(definitions.size for definitions in known.values())
         self.report = await beside(size, self.registration.register_tools, known, unknown)  # nobody has the tools yet
@@ -301,6 +317,11 @@ class Gateway:
 
     def _views_of(self, server: str) -> Mapping[str, str]:
         return self.registration.views(server)
+
+    def _offers(self, server: str, item: Item) -> bool:
+        """Return whether whoever asks now is offered something, of what each caller is listed for himself."""
+        upstream = self.upstreams.get(server)
+        return upstream is not None and upstream.offers(principal_of(current_request()), item)
 
     def upstream_of(self, uri: str, client: DownstreamClient, view: RequestView) -> Upstream | None:
         """Return the upstream that a resource is of, for a client; one need not list all that it has.
@@ -378,6 +399,11 @@ class Gateway:
             self._take(await self.registration.describe_unknown(upstream.key, ("failed", text)))
         for take_note in self.on_learned:
             take_note()
+
+    async def _end_logins(self, record: str | None) -> None:
+        """End the connections of callers who have logged out, by the record that has changed (SPEC GWY-19)."""
+        for upstream in list(self.upstreams.values()):
+            await upstream.end_logins(record)
 
     # -- its configuration --------------------------------------------------------------------------------------------
 

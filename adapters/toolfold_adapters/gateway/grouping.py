@@ -29,6 +29,8 @@ from .upstream.definitions import Definitions, Table, Usable
 
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]+")
 _MOST_CHARACTERS = 48
+BY_CALLER = "its tools are known once it is opened"
+"""What is said of a server of which nothing is known, or each caller is listed his own, whoever looks."""
 
 
 @frozen(kw_only=True)
@@ -37,7 +39,8 @@ class Placed:
 
     `original` is what the upstream calls it, and `name` what clients do; URIs are the same. `meta` goes over its own.
     `shared` are further groups and skills that it is available with, too. What is in no group is `bounded_by` those of
-    its server: a profile has to have one of them (SPEC ISO-2).
+    its server: a profile has to have one of them (SPEC ISO-2). `by_caller` is what only those are offered who were
+    listed it themselves (SPEC GWY-19).
     """
 
     kind: Kind
@@ -50,6 +53,7 @@ class Placed:
     hidden: bool = False
     shared: tuple[str, ...] = ()
     meta: Mapping[str, Any] = field(factory=dict[str, Any])
+    by_caller: bool = False
 
 
 @frozen(kw_only=True)
@@ -93,16 +97,21 @@ def grouped(
     members = _members(config, servers, tools, offered, warnings if not unknown else [])
     groups = _groups(config, servers, offered, members, frozenset(tool.name for tool in tools if tool.hidden))
     for server, text in unknown.items():
-        title = config.upstreams[server].title
-        about = _introduction(config, server) or title
-        described = f"{about} ({text.rstrip('.')})" if about else text
-        groups.setdefault(server, PlacedGroup(path=server, description=described, title=title))
+        groups.setdefault(server, _unknown(config, server, text))
     for server in late if not groups else ():
         names = description_of([tool.name for tool in tools if not tool.hidden])
         groups[server] = PlacedGroup(path=server, description=f"its tools are in no group, and can be called: {names}")
     home = {name: path for path, group in members.items() for name in group.names}
     tools = [_at_home(tool, home.get(tool.name), offered[tool.server], groups) for tool in tools]
     return groups, _with_skills(config, tools, groups, warnings, complete=not unknown)
+
+
+def _unknown(config: GatewayConfig, server: str, text: str) -> PlacedGroup:
+    """Return the group of a server of which nothing is known, as a text says."""
+    title = config.upstreams[server].title
+    about = _introduction(config, server) or title
+    described = f"{about} ({text.rstrip('.')})" if about else text
+    return PlacedGroup(path=server, description=described, title=title)
 
 
 def _at_home(tool: Placed, path: str | None, offered: Offered, groups: Mapping[str, PlacedGroup]) -> Placed:
@@ -144,6 +153,10 @@ def _members(
     for tool in free:
         of_server[tool.server].append(tool)
     for server, said in offered.items():
+        if servers[server].said.by_caller:  # what its parts are called is of what somebody was listed
+            own = tuple(tool.name for tool in of_server[server])
+            found |= {server: Members((*configured.get(server, ()), *own))} if config.prefixed else {}
+            continue
         for path, derived in _of_groups(config, servers[server].said, server, of_server[server], said).items():
             found[path] = evolve(derived, names=(*configured.get(path, ()), *derived.names))
     return found
@@ -362,6 +375,8 @@ def _of_server(
 ) -> PlacedGroup:
     """Return the group of all that a server has, with the introduction of the server, else with a few of its tools."""
     said = servers[server].said
+    if said.by_caller:  # none learns from it what another was listed
+        return _unknown(config, server, BY_CALLER)
     title, listed = config.upstreams[server].title or said.title, description_of(members)
     text = _introduction(config, server, said.instructions) or ": ".join(filter(None, (title, listed)))
     return PlacedGroup(path=server, description=text, title=title)

@@ -137,7 +137,14 @@ def _placed(
                 if name != prefix + original
             )
         for original, definition in own.items():
-            yield Placed(kind=kind, server=server, original=original, name=names[original], definition=definition)
+            yield Placed(
+                kind=kind,
+                server=server,
+                original=original,
+                name=names[original],
+                definition=definition,
+                by_caller=usable.said.by_caller,
+            )
 
 
 def called(

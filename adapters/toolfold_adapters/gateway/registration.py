@@ -11,7 +11,7 @@ import anyio
 import anyio.lowlevel
 from attrs import evolve, field
 
-from toolfold import Catalog, Component, Profile, ResourceOptions, ToolfoldError, ToolOptions, ToolSet
+from toolfold import Catalog, Component, Profile, ResourceOptions, ToolfoldError, ToolOptions, ToolSet, Visibility
 from toolfold.spi import KINDS, Kind, ancestors, frozen, table
 
 from ..files import quoted_key
@@ -21,14 +21,11 @@ from .beside import beside
 from .callers.rights import Rights
 from .config.settings import GatewayConfig
 from .finding import Finder
-from .grouping import Placed, PlacedGroup
+from .grouping import BY_CALLER, Placed, PlacedGroup
 from .layout import Layout, called, is_served, layout_of, may_admit
 from .stored import Approvals, Item, reviewed
 from .upstream.definitions import Definitions, Usable, usable
 from .upstream.upstream import Condition
-
-NOT_KNOWN = "its tools are known once it is opened"
-"""What is said of a server of which nothing is known, whether it starts or failed: answers say that (SPEC EXP-5)."""
 
 
 class GroupTexts(TypedDict):
@@ -41,6 +38,9 @@ class GroupTexts(TypedDict):
 
 Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
 """Returns the handler of something, given the name of its upstream, its kind, and what the upstream calls it."""
+
+Offers = Callable[[str, Item], bool]
+"""Returns whether whoever asks now is offered something: of an upstream, a kind and what the upstream calls it."""
 
 
 @frozen
@@ -88,6 +88,7 @@ class UpstreamRegistration:
         forwarder: Returns the handlers.
         reserved: Names that no tool may have, because an adapter needs them.
         approvals: Which definitions were approved; all are, unless it is given.
+        offers: Returns whether whoever asks now is offered something, of what each caller is listed for himself.
     """
 
     def __init__(
@@ -97,7 +98,9 @@ class UpstreamRegistration:
         forwarder: Forwarder,
         reserved: Iterable[str] = (),
         approvals: Approvals | None = None,
+        offers: Offers = lambda _, __: True,
     ) -> None:
+        self._offers = offers
         self._tools = tools
         self._config = config
         self._forwarder = forwarder
@@ -326,7 +329,7 @@ class UpstreamRegistration:
         taken: list[str] = []
         config.new_tool_set("scratch").guard_names(taken.append)  # called at once with the names of control tools
         known, late = self._reviewed(config), self._unknown.keys() & config.upstreams.keys()
-        unknown = {server: NOT_KNOWN for server in config.upstreams if server in late - known.keys()}
+        unknown = {server: BY_CALLER for server in config.upstreams if server in late - known.keys()}
         for server in known.keys() & config.upstreams.keys():  # no list is empty (SPEC GWY-4)
             if self._servers[server].by_kind["tool"] and not known[server].by_kind["tool"]:
                 unknown[server] = "its tools have changed, and are withheld until its operator approves them."
@@ -389,7 +392,8 @@ class UpstreamRegistration:
             for key in differing:
                 one = after.components[key]
                 try:
-                    _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
+                    visibility = _to_each(self._offers, one) if one.by_caller else None
+                    _add(scratch, one, self._forwarder(one.server, one.kind, one.original), visibility)
                     new.append(key)
                 except ToolfoldError as error:
                     left_out.append(_left_out(one, error))
@@ -500,13 +504,20 @@ def _with_execution(component: Component, one: Placed) -> Component:
     return evolve(component, definition={**component.definition, "execution": execution})
 
 
-def _add(tools: ToolSet, one: Placed, handler: Any) -> None:
+def _to_each(offers: Offers, one: Placed) -> Visibility:
+    """Return the rule of what only those are offered who were listed it themselves (SPEC GWY-19)."""
+    item = one.kind, one.original
+    return Visibility.when(lambda _: offers(one.server, item))
+
+
+def _add(tools: ToolSet, one: Placed, handler: Any, visibility: Visibility | None = None) -> None:
     """Register a definition of an upstream, with the handler that calls it there."""
     definition = one.definition
     shared: dict[str, Any] = {
         "group": one.group,
         "bounded_by": one.bounded_by,
         "hidden": one.hidden,
+        "visibility": visibility,
         "title": definition.get("title"),
         "description": definition.get("description") or "",
         "icons": definition.get("icons"),

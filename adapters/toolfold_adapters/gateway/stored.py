@@ -232,19 +232,20 @@ def stored_folder(what: Literal["definitions", "approved", "tokens"]) -> Path:
 # -- for the next start ------------------------------------------------------------------------------------------------
 
 
-def _form(made: type, without: str = "", **others: Any) -> Any:
+def _form(made: type, *without: str, **others: Any) -> Any:
     """Return the type of the data that a value of attrs is stored as, some of its fields as `others` say."""
     make: Any = TypedDict
     hints = get_type_hints(made)
-    stored = {name: hints[name] for name in fields_dict(made) if name != without}
+    stored = {name: hints[name] for name in fields_dict(made) if name not in without}
     return make(made.__name__, {**stored, **others})
 
 
+_NOT_STORED = ("whole", "public", "by_caller")
 _FILE = _form(
     Known,
-    "whole",
+    *_NOT_STORED,
     format=Literal[1],
-    definitions=_form(Definitions, groups=GenericAlias(tuple, (_form(OfferedGroup), ...))),
+    definitions=_form(Definitions, *_NOT_STORED, groups=GenericAlias(tuple, (_form(OfferedGroup), ...))),
 )
 
 
@@ -275,7 +276,7 @@ class DefinitionCache:
     def write(self, config: UpstreamConfig, known: Known) -> None:
         """Store what is known of an upstream; nothing if it may not be all that there is."""
         if known.complete:
-            stored: Any = {"format": 1, **asdict(known, filter=lambda one, _: one.name != "whole")}
+            stored: Any = {"format": 1, **asdict(known, filter=lambda one, _: one.name not in _NOT_STORED)}
             self._files.write(_cache_key(config), stored)
         else:
             self._files.remove(_cache_key(config))
@@ -339,7 +340,7 @@ def _probe_key(config: UpstreamConfig) -> str:
 def _cache_key(config: UpstreamConfig) -> str:
     """Return all that decides on what answers."""
     given = config.model_dump(include={"command", "url", "cwd", "env", "headers", "mode"})
-    later = {"environment": config.environment, "client": config.oauth.client_id}
+    later = {"environment": config.environment, "client": config.oauth.client_id, "auth": config.auth}
     given |= {name: value for name, value in later.items() if value is not None}  # so that older files are found
     return json.dumps(given, sort_keys=True)
 

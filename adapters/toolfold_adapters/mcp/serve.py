@@ -56,6 +56,7 @@ async def serve(
     shutdown_timeout: float = SHUTDOWN_TIMEOUT,
     auth: Authentication | None = None,
     live: ASGIApp | None = None,
+    logins: ASGIApp | None = None,
     era: Era = "auto",
     many_clients: bool = False,
     on_ready: Ready | None = None,
@@ -82,6 +83,7 @@ async def serve(
         shutdown_timeout: Seconds that calls in progress are given when the server is asked to end.
         auth: Who may call it over HTTP; everybody who reaches it unless given.
         live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live over HTTP.
+        logins: The pages on which callers log in at the servers of a gateway, to be served at /login; see `http_app`.
         era: Over stdio, `"auto"`: the era that the client asks for; `"legacy"`: up to 2025-11-25 alone, so that a
             client that asks for the modern one falls back, and what it opens enters its list (SPEC DEL-12).
         many_clients: Over stdio, whether who starts the process passes on requests of several clients, as a proxy or a
@@ -117,6 +119,7 @@ async def serve(
         max_request_bytes=max_request_bytes,
         auth=auth,
         live=live,
+        logins=logins,
     )
     connections = ConnectionBounds(
         header_timeout=header_timeout,

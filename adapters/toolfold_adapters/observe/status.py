@@ -70,7 +70,7 @@ def as_text(line: Line) -> str:
 
 
 def _of_server(one: UpstreamStatus) -> Line:
-    failed = bool(one.approvals or one.rights) or (one.failures and one.state != "ready")
+    failed = bool(one.approvals or one.rights or one.credentials) or (one.failures and one.state != "ready")
     parts = [f"for {one.since:,.0f} s"] if one.since >= 1 else []
     if one.tools is not None:
         parts.append(f"{one.tools} tools")
@@ -87,6 +87,8 @@ def _of_server(one: UpstreamStatus) -> Line:
         parts.append(f"what is approved {one.approvals}, so {_UNAPPROVED[one.withheld]}")
     if one.rights:
         parts.append(f"nobody may use it while what callers may do can't be read ({one.rights})")
+    if one.credentials:
+        parts.append(f"withheld, since the credentials of its callers can't be used: {one.credentials}")
     if one.without_output:
         parts.append(f"served without output schemas that clients can't compile: {enumerated(one.without_output)}")
     state = "failed" if failed else "running" if one.state == "ready" else one.state

@@ -20,9 +20,10 @@ from typing import Any, Literal
 import anyio
 from attrs import evolve, field
 
-from toolfold import ConfigError, Place, Record, Store, StoreError, ToolfoldError
+from toolfold import ConfigError, Place, Record, Store, StoreError
 from toolfold.spi import frozen
 
+from ..upstream.life import CredentialsUnavailable
 from .keys import Keys
 
 log = logging.getLogger("toolfold.gateway")
@@ -40,10 +41,6 @@ _DUE = 10
 
 Form = Literal["oauth", "token", "exchange"]
 """How a credential was obtained: by a login, from its principal, or for a token of our issuer."""
-
-
-class CredentialsUnavailable(ToolfoldError):
-    """The credentials, or their key, can't be read or written now, so that what needs one is withheld (SPEC ISO-3)."""
 
 
 @frozen(kw_only=True)
@@ -151,6 +148,12 @@ class Credentials:
                     if record is not None and (known := await self._known(key, record)).usable:
                         found.append((key, evolve(known, secret={})))
         return sorted(found, key=lambda one: (one[1].principal, one[1].server))
+
+    async def check(self) -> None:
+        """Find out whether credentials can be used; raises `CredentialsUnavailable`."""
+        with self._noted():
+            _ = self._crypt
+            await self._store.due(KIND, 1)
 
     async def changed(self) -> AsyncGenerator[str | None]:
         """Yield the name of the record of each credential that changes (see `record_of`); `None` for any of them."""
@@ -308,7 +311,7 @@ class _Noted:
         if isinstance(error, StoreError | ConfigError | _Unreadable):
             self._credentials.problem = problem = str(error).rstrip(".")
             log.warning("credentials can't be used: %s", problem)
-            raise CredentialsUnavailable(f"the credentials of this gateway can't be used ({problem})") from error
+            raise CredentialsUnavailable("the credentials of its callers can't be used now") from error
 
 
 def record_of(key: str) -> str:

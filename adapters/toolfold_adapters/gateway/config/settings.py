@@ -132,6 +132,38 @@ class OAuthConfig(_Table):
         return self
 
 
+class TokenConfig(_Table):
+    """The token that each caller has made for himself at a server, and gives to the gateway once (SPEC GWY-19).
+
+    Args:
+        header: The header that it is sent in.
+        scheme: What comes before it there; nothing if empty.
+        hint: Where such a token is made, for the person who is asked for it.
+    """
+
+    header: Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")] = "Authorization"
+    scheme: str = "Bearer"
+    hint: str = ""
+
+
+class ExchangeConfig(_Table):
+    """How the token of a caller is exchanged for one of a server that trusts our issuer (RFC 8693, SPEC GWY-19).
+
+    Args:
+        token_endpoint: Where.
+        client_id: The client that exchanges it: this gateway.
+        client_secret: Its secret.
+        audience: What the new token is for.
+        scopes: What to ask for.
+    """
+
+    token_endpoint: Annotated[str, Field(pattern="^https?://")]
+    client_id: Annotated[str, Field(min_length=1)]
+    client_secret: Annotated[str, Field(min_length=1)]
+    audience: Annotated[str, Field(min_length=1)]
+    scopes: Texts = ()
+
+
 CONNECTIONS_PER_CALLER = 50
 """How many connections to a server one caller may have, unless there are few in all."""
 
@@ -145,6 +177,12 @@ class UpstreamConfig(_Table):
         transport: How it speaks: `"http"` is streamable HTTP, `"sse"` what came before.
         headers: More for the headers of each HTTP request.
         oauth: How to log in where the server wants that.
+        auth: As whom it is used where callers are authenticated (SPEC GWY-19): `"caller"`, by each as himself, the
+            default for a server where one can log in; or `"shared"`, by all as the one who has logged in.
+        token: Has each caller give a token that he has made for himself there.
+        exchange: Has the token of the caller exchanged for one of the server.
+        definitions: Whether what it lists is the same for all its users, so that each may see what another was listed:
+            `"public"`; by default only if it says so itself, or lists it to nobody in particular.
         env: More for the environment of the command.
         environment: What the command gets of the gateway's environment (SPEC GWY-8): `"inherited"` for all but what is
             the gateway's own, `"minimal"` for what programs need to run, or a list of names for that and these. By
@@ -171,6 +209,10 @@ class UpstreamConfig(_Table):
     transport: Literal["http", "sse"] = "http"
     headers: Mapping[str, str] = {}
     oauth: OAuthConfig = OAuthConfig()
+    auth: Literal["caller", "shared"] | None = None
+    token: TokenConfig | None = None
+    exchange: ExchangeConfig | None = None
+    definitions: Literal["public", "private"] | None = None
     env: Mapping[str, str] = {}
     environment: Environment | None = None
     cwd: str | None = None
@@ -213,7 +255,20 @@ class UpstreamConfig(_Table):
             raise ValueError("env, environment and cwd are for a command; a server at a url has its own")
         if self.url is None and (self.headers or self.transport != "http" or self.oauth != OAuthConfig()):
             raise ValueError("headers, oauth and transport are for a url; a command speaks over stdio")
+        if self.url is None and (self.auth or self.token or self.exchange or self.definitions):
+            raise ValueError("auth, token, exchange and definitions are for a url; a command has no callers")
+        if self.token is not None and self.exchange is not None:
+            raise ValueError("give token, which each caller has made, or exchange, for that of our issuer")
+        if self.exchange is not None and self.auth == "shared":
+            raise ValueError("exchange is for the token of each caller: leave out auth")
         return self
+
+    @property
+    def has_login(self) -> bool:
+        """Whether there may be a login: it has no header for authorization, and none is ruled out."""
+        if self.token is not None or self.exchange is not None:
+            return True
+        return self.oauth.enabled and not any(name.lower() == "authorization" for name in self.headers)
 
 
 class GroupConfig(_Table):

@@ -18,6 +18,7 @@ from weakref import WeakValueDictionary
 
 import anyio
 from attrs import define, field
+from mcp.server.auth.middleware.auth_context import get_access_token
 from mcp.server.context import CallNext, ServerRequestContext
 from mcp.shared.exceptions import MCPError
 from mcp.shared.message import ServerMessageMetadata
@@ -144,6 +145,7 @@ class DownstreamClient:
         tasks: The connection by the upstream and id of each task that it has started, the newest last.
         said: Why servers failed, by their names, as it has read beside other answers.
         among: The clients among which it is known so.
+        subject: The token that its last request came with, if it had one.
     """
 
     id: str
@@ -159,6 +161,7 @@ class DownstreamClient:
     tasks: OrderedDict[tuple[str, str], Link] = field(factory=OrderedDict[tuple[str, str], "Link"])
     said: dict[str, str] = field(factory=dict[str, str])
     among: object = None
+    subject: str = field(default="", repr=False)
     _turns: WeakValueDictionary[str, anyio.Lock] = field(factory=WeakValueDictionary[str, anyio.Lock])
 
     def turn(self, uri: str) -> anyio.Lock:
@@ -172,6 +175,8 @@ class DownstreamClient:
         if principal_of(ctx) != self.principal:
             raise ToolError("This session is another caller's, so nothing was done.")
         self.caller = self.caller or caller_of(ctx)
+        if (token := get_access_token()) is not None:
+            self.subject = token.token
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
         if is_modern(ctx):

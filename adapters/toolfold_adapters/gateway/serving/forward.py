@@ -27,11 +27,12 @@ from ..beside import beside
 from ..callers.allowances import Allowances
 from ..config.settings import RightsConfig
 from ..stored import Item
-from ..upstream.life import ConnectionLost
+from ..upstream.life import ConnectionLost, LoginRequired
 from ..upstream.link import Link
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from ..views import SCHEME, Renamed, answer_here
+from .asking import asking, made_meanwhile, without_own
 from .dialogue import ROUNDS, Dialogues, in_rounds, still_asking
 from .downstream import (
     LEVELS,
@@ -169,10 +170,14 @@ class Forwarding:
             finally:
                 self._clients.release(client)  # not before: the call may outlive the request that began it
 
+        await made_meanwhile(asked.upstream.callers, call)
         translated = not asked.upstream.modern or self.dialogues.wait_for(call)  # it may have become modern meanwhile
-        if call.modern and client.capabilities and translated:
-            return await self.dialogues.go_on(call, client.principal, perform)
-        return await perform(call)
+        try:
+            if call.modern and client.capabilities and translated:
+                return await self.dialogues.go_on(call, client.principal, perform)
+            return await perform(call)
+        except LoginRequired as required:
+            return asking(required, client, call)
 
 
 def _message(item: Item, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:
@@ -196,7 +201,7 @@ async def _answered(
     again: dict[str, Any] = {}
     passes = call.modern and call.asks is None  # else it is in a dialogue, as with an upstream that was not modern yet
     if wire.facts.modern and passes and call.ctx is not None:
-        again = {key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN}
+        again = without_own({key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN})
     if wire.facts.modern and client.level is not None:
         again["_meta"] = {**params.get("_meta", {}), LOG_LEVEL_META_KEY: client.level}
 

@@ -25,20 +25,23 @@ from mcp.server.context import CallNext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Catalog, Component, Profile, Session, ToolfoldError, events
+from toolfold import Catalog, Component, Profile, ProtocolError, Session, ToolfoldError, events
 from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
-from ...mcp.answer.render import CACHE_HINTS, dumped, own_fields
+from ...mcp.answer.render import CACHE_HINTS, dumped, input_required, own_fields
 from ...mcp.handlers import RequestHandlers
+from ...mcp.principal import Principal, principal_of
 from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR
 from ..grouping import Placed
+from ..upstream.life import LoginRequired, UpstreamError
 from ..upstream.link import Link
 from ..upstream.notifications import check_uri
 from ..upstream.upstream import Upstream
 from ..upstream.wire import Wire
 from . import extensions, tasks
+from .asking import asking, made_meanwhile
 from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
 from .forward import ForwardedRequest, set_level, unknown_resource
 
@@ -414,27 +417,34 @@ class Requests:
         params = await self._named_here(ctx, params)
         name, arguments = self._called(params)
         component = self._gateway.tools.catalog.tools.get(name)
-        if component is not None and component.control is None and not self._gateway.unknown:
+        all_unknown = self._gateway.unknown_to(principal_of(ctx))
+        if component is not None and component.control is None and not all_unknown:
             return await self._handlers.call(ctx, params)
         try:
             async with self._handlers.session(ctx) as session:
-                profile, catalog = session.profile, session.catalog
+                profile, catalog, client = session.profile, session.catalog, self._client(session, ctx)
         except (MCPError, ToolfoldError):
             return await self._handlers.call(ctx, params)  # which answers with it
         component = catalog.tools.get(name)
-        if component is not None and component.control is None:
+        late = [one for one in all_unknown if self._gateway.registration.admits(one.key, profile)]
+        if component is not None and component.control is None and not any(_is_of(one.key, name) for one in late):
             return await self._handlers.call(ctx, params)
         reason, text = catalog.why_withheld(name) or ("", "")
         if component is None and reason == "quarantined":
             self._gateway.tools.observers.notify(events.Refused(session.id, reason))
             return _refusal(text)
-        unknown = [one for one in self._gateway.unknown if self._gateway.registration.admits(one.key, profile)]
-        needed, named = self._needed(name, arguments, component, unknown, catalog)
+        needed, named = self._needed(name, arguments, component, late, catalog)
         if needed:
+            await made_meanwhile(self._gateway.callers, RequestInProgress(ctx))
+            failed: dict[Upstream, UpstreamError] = {}
             with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
-                await _found_out(needed if named else [one for one in needed if not one.reason])
+                await _found_out(needed if named else [one for one in needed if not one.reason], client, failed)
+            required = [one for one in failed.values() if isinstance(one, LoginRequired)]
+            if named and required and params.name != CALL_TOOLS:
+                with suppress(LoginRequired):
+                    return self._asking(required[0], client, ctx)
             missing = needed if named else await self._not_said(ctx, needed)
-            if text := _missing(missing):
+            if text := _missing(missing, client.principal, failed):
                 alone = named and params.name != CALL_TOOLS
                 return _refusal(text) if alone else await self._without(ctx, params, text)
         profile = self._handlers.selections.renewed(profile, ctx)
@@ -448,6 +458,13 @@ class Requests:
         async with self._handlers.request(ctx) as session:
             own = gateway.tool_of_view(name, self._client(session, ctx), session.catalog)
         return params if own is None else params.model_copy(update={"name": own})
+
+    def _asking(self, required: LoginRequired, client: DownstreamClient, ctx: ServerContext) -> dict[str, Any]:
+        """Return what a client is asked for that has to log in first; raises `LoginRequired` where it can't be."""
+        try:
+            return input_required(asking(required, client, RequestInProgress(ctx)))
+        except ProtocolError as error:
+            raise MCPError(code=error.code, message=error.message, data=error.data) from error
 
     async def _not_said(self, ctx: ServerContext, upstreams: Sequence[Upstream]) -> list[Upstream]:
         """Return the servers without those that failed for a reason that a client has read beside another answer."""
@@ -556,16 +573,28 @@ def _refusal(text: str) -> types.CallToolResult:
     return types.CallToolResult(content=[types.TextContent(type="text", text=text)], is_error=True)
 
 
-def _missing(upstreams: Iterable[Upstream]) -> str:
+def _missing(upstreams: Iterable[Upstream], principal: Principal, failed: Mapping[Upstream, UpstreamError]) -> str:
     """Return what a model reads of servers of which nothing is known by now; an empty text if there are none."""
-    reasons = " ".join(f"{one.name} {one.condition[1]}" for one in upstreams if one.known is None)
-    return f"{reasons} Ask again later, or do without." if reasons else ""
+    late = [one for one in upstreams if not one.knows(principal)]
+    own = [str(failed[one]) for one in late if one in failed]
+    reasons = [f"{one.name} {one.condition[1]}" for one in late if one not in failed]
+    return " ".join([*own, *reasons, *(["Ask again later, or do without."] if reasons else [])])
 
 
-async def _found_out(upstreams: Iterable[Upstream]) -> None:
+async def _found_out(
+    upstreams: Iterable[Upstream], client: DownstreamClient, failed: dict[Upstream, UpstreamError]
+) -> None:
+    """Return once it is known what servers offer to a client; `failed` gets why it is not, where that is his own."""
+
+    async def find_out(upstream: Upstream) -> None:
+        try:
+            await upstream.found_out_for(client)
+        except UpstreamError as error:
+            failed[upstream] = error
+
     async with anyio.create_task_group() as tasks:
         for upstream in upstreams:
-            tasks.start_soon(upstream.found_out)
+            tasks.start_soon(find_out, upstream)
 
 
 def _is_of(server: str, name: str) -> bool:

@@ -47,6 +47,7 @@ class Definitions:
     `tools`, `prompts`, `resources` and `resource_templates` are definitions in the shape of the MCP specification, and
     are not trusted to be; what only `groups` have is among them. `warnings` are sentences for the operator, on what is
     wrong with them, and `cut` is how many definitions are left out, at least, since it lists more than is kept.
+    `by_caller` says that they are what several callers were listed, each of whom is offered his own (SPEC GWY-19).
     """
 
     name: str = ""
@@ -60,6 +61,7 @@ class Definitions:
     groups: tuple[OfferedGroup, ...] = ()
     warnings: tuple[str, ...] = ()
     cut: int = 0
+    by_caller: bool = False
 
     @cached_property
     def size(self) -> int:
@@ -96,6 +98,7 @@ class Known:
         able: What the client could do that this was offered to; a server may offer less to one that can do less.
         capabilities: What the upstream says that it can do.
         whole: Whether it has given each list that it says it has.
+        public: Whether it says that its lists are the same for all its users.
     """
 
     definitions: Definitions
@@ -103,6 +106,7 @@ class Known:
     able: tuple[str, ...]
     capabilities: Mapping[str, Any]
     whole: bool = True
+    public: bool = False
 
     @property
     def complete(self) -> bool:
@@ -130,7 +134,7 @@ async def known_of(wire: Wire) -> Known:
     missing: list[str] = []
     room = Room()
     offered = await _groups(wire, room, warnings, missing)
-    found = {"tool": await _list(wire, "tool", room, warnings)}
+    found: dict[str, Any] = {"tool": await _list(wire, "tool", room, warnings)}
     for kind in KINDS:
         if kind != "tool":
             found[kind] = await _list_beside(wire, kind, room, warnings, missing)
@@ -153,14 +157,14 @@ async def known_of(wire: Wire) -> Known:
         groups=tuple(offered.groups.values()),
         warnings=(*missing, *warnings),
         cut=room.left_out,
-        **{f"{kind}s": definitions for kind, definitions in found.items()},
     )
     return Known(
-        definitions=definitions,
+        definitions=evolve(definitions, **{f"{kind}s": listed for kind, listed in found.items()}),
         modern=facts.modern,
         able=tuple(sorted(wire.capabilities)),
         capabilities=dict(facts.capabilities),
         whole=not missing,
+        public=room.public,
     )
 
 
@@ -211,6 +215,7 @@ async def _list(wire: Wire, kind: Kind, room: Room, warnings: list[str]) -> list
     async def take(page: Table) -> bool:
         if not isinstance(page.get(key), list):
             raise NotMcp(f'its answer to {method} has no list "{key}"')
+        room.public = room.public and page.get("cacheScope") == "public"
         found.extend(await beside(size_of(page[key]), room.fitting, page[key]))
         return not room.full
 

@@ -227,6 +227,10 @@ class LoginFailed(ToolfoldError):
     """A server wants a login, and none can take place."""
 
 
+class CredentialsUnavailable(LoginFailed):
+    """The credentials, or their key, can't be read or written now, so that what needs one is withheld (SPEC ISO-3)."""
+
+
 class LoginNeeded(LoginFailed):
     """A server wants a credential of the caller, who has none.
 
@@ -243,6 +247,14 @@ class LoginNeeded(LoginFailed):
         self.asked = asked
 
 
+class LoginAsked(BaseException):
+    """Ends a login of the SDK that somebody was asked for, which logs each `Exception` as a fault."""
+
+    def __init__(self, needed: LoginNeeded) -> None:
+        super().__init__()
+        self.needed = needed
+
+
 class LoginRequired(UpstreamError):
     """A server can't be used before the caller has logged in there: the message says how.
 
@@ -251,6 +263,7 @@ class LoginRequired(UpstreamError):
 
     def __init__(self, server: str, needed: LoginNeeded) -> None:
         super().__init__(f"The MCP server {server!r} is used by each caller as himself: {needed}. {needed.how}")
+        self.server = server
         self.needed = needed
 
 

@@ -19,9 +19,10 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import METHOD_NOT_FOUND
 
 from toolfold import ToolError, ToolfoldError
-from toolfold.spi import frozen
+from toolfold.spi import Caller, frozen
 
 from ..beside import beside
+from ..callers.acting import Acting, acting
 from ..serving.downstream import DownstreamClient, RequestInProgress
 from ..serving.pages import COMPLETE, Pages
 from ..serving.tasks import RELATED, STATUS, OpenTasks, for_client, related_to
@@ -34,6 +35,8 @@ from .life import (
     Effect,
     Event,
     Life,
+    LoginNeeded,
+    LoginRequired,
     NotNow,
     Refused,
     SessionForgotten,
@@ -41,6 +44,7 @@ from .life import (
     UpstreamError,
     after,
     ended,
+    first_cause,
     reason_of,
     too_slow,
 )
@@ -80,13 +84,22 @@ class Link:
         upstream: The upstream.
         capabilities: The client's capabilities, as declared to it.
         client: Whose connection it is; `None` for one that all clients share.
+        acting: For whom it is, of several callers; clients that share it are all his (SPEC GWY-19).
 
-    `offered` is what it listed last, `pages` has the pages to which it sent clients, and
-    `tasks` the tasks that were started over it.
+    `offered` is what it listed last, `pages` has the pages to which it sent clients, `tasks` the tasks that were
+    started over it, and `needed` what its caller has to do before it can be opened.
     """
 
-    def __init__(self, upstream: Upstream, capabilities: Mapping[str, Any], client: DownstreamClient | None) -> None:
+    def __init__(
+        self,
+        upstream: Upstream,
+        capabilities: Mapping[str, Any],
+        client: DownstreamClient | None,
+        acting: Acting | None = None,
+    ) -> None:
         self.upstream = upstream
+        self.acting = acting
+        self.needed: LoginNeeded | None = None
         self.capabilities = capabilities
         self.client = client
         self.life = Life(since=upstream.clock())
@@ -121,6 +134,13 @@ class Link:
         return bool(self._calls or self.watched or self.tasks.open(self.upstream.clock()))
 
     @property
+    def caller(self) -> Caller:
+        """By whom it is counted, if it is not for all."""
+        if self.client is not None:
+            return self.client.caller
+        return None if self.acting is None else f"principal {self.acting.principal.key}"
+
+    @property
     def process(self) -> int | None:
         """The number of the process of a command, while there is one."""
         return None if self._stderr is None else self._stderr.process
@@ -139,7 +159,7 @@ class Link:
         while self.wire is None or self.wire.ended.is_set() or self.life.state is not State.READY:
             if self._closed:
                 raise UpstreamError(f"The connection to the MCP server {self.upstream.name!r} has been closed.")
-            if started and self.life.state is State.BACKING_OFF:
+            if started and (self.needed is not None or self.life.state is State.BACKING_OFF):
                 raise self._unusable()
             if self.life.state is not State.STOPPING:
                 try:
@@ -185,6 +205,8 @@ class Link:
                 why = self.upstream.for_others(error.message)
                 raise UpstreamError(f"The MCP server {name!r} refused this: {why}.") from error
             except ConnectionLost as error:
+                if await self._why_lost() and self.needed is not None:  # it has answered that alone
+                    raise LoginRequired(name, self.needed) from error
                 why = self.upstream.for_others(await self._why_lost()) or str(error)
                 raise UpstreamError(
                     f"The MCP server {name!r} stopped before it answered: {why.rstrip('.')}. What it was asked to do "
@@ -382,7 +404,8 @@ class Link:
         )
         match effect:
             case Effect.REPORT:
-                self.upstream.failed(reason)
+                if self.acting is None:  # what one caller lacks is nobody else's business
+                    self.upstream.failed(reason)
             case Effect.OPEN:
                 self._stop = anyio.Event()
                 self.upstream.tasks.start_soon(self._run)
@@ -397,6 +420,8 @@ class Link:
 
     def _unusable(self, more: str = "") -> UpstreamError:
         """Return the error for a client, which learns nothing of how the server is reached."""
+        if self.needed is not None and self.acting is not None:
+            return LoginRequired(self.upstream.name, self.needed)
         how = "has stopped" if self.life.lost else "can't be reached" if self.upstream.config.url else "did not start"
         why = self.upstream.for_others(self.life.reason)
         return UpstreamError(f"The MCP server {self.upstream.name!r} {how}: {why}{more}")
@@ -412,6 +437,8 @@ class Link:
             log.debug("the MCP server %s ended when it was asked for the newest era", self.upstream.name)
             event, reason, _ = await self._held("older_first", Probe(), stop, "ended")
         self.step(event, reason)
+        if self.needed is not None and self.life.state is State.BACKING_OFF:
+            self.stop()  # it starts on use: until its caller has logged in, it would only fail again
 
     async def _held(
         self, mode: ConnectMode, probe: Probe, stop: anyio.Event, outcome: Outcome | None = None
@@ -425,6 +452,7 @@ class Link:
             outcome: How it took that over the connection before.
         """
         upstream = self.upstream
+        self.needed = None
         self._answered, self._relist, self._current = None, anyio.Event(), anyio.Event()
         event, reason, unparsed, too_late = Event.FAILED, "", 0, False
         stderr = self._stderr = ServerStderr(upstream.name)
@@ -432,6 +460,7 @@ class Link:
         try:
             with anyio.move_on_after(upstream.config.start_timeout) as self._opening:
                 start_limit.set(self._opening)
+                acting.set(self.acting)
                 server_stderr.set(stderr)
                 async with connect(
                     upstream.transport(upstream.config, upstream.key),
@@ -465,6 +494,8 @@ class Link:
             if not probe.failed:
                 stderr.failed()
             reason = reason_of(error, upstream.config, unparsed, stderr.reason)
+            cause = first_cause(error)
+            self.needed = cause if isinstance(cause, LoginNeeded) else None
         finally:
             self.wire = self._opening = self.offered = self._holding = self._stderr = None
             self._current.set()  # who waits finds that it has ended

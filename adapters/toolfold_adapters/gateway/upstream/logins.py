@@ -13,26 +13,38 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
 from http import HTTPStatus
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import httpx2
 from mcp.client.auth import OAuthClientProvider, OAuthFlowError
-from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
+from mcp.client.auth.utils import validate_authorization_response_iss
+from mcp.shared.auth import (
+    AuthorizationCodeResult,
+    OAuthClientInformationFull,
+    OAuthClientMetadata,
+    OAuthMetadata,
+    OAuthToken,
+    ProtectedResourceMetadata,
+)
 from pydantic import AnyHttpUrl, AnyUrl
 
 from ..config.settings import UpstreamConfig
 from ..stored import Files
-from .http import ADDRESS
-from .life import LoginFailed
+from .http import ADDRESS, to_address
+from .life import LoginAsked, LoginFailed, LoginNeeded
 from .redirect import FIRST_PORT, PORTS, Addresses, Reach, Redirect, addresses_of, in_browser
 from .tokens import STORED, InFile, OfPrincipal, Tokens, same_issuer, unrefreshable
 from .wire import OpenUrl
 
 log = logging.getLogger("toolfold.gateway")
+
+CODE_SECONDS = 20.0
+"""How long an authorization server may take to give tokens for a code."""
 
 
 class Issuer:
@@ -162,6 +174,28 @@ class Provider(OAuthClientProvider):
         if context.current_tokens is not None and not same_issuer(self.at, pinned):
             context.current_tokens = unrefreshable(context.current_tokens)
 
+    def known(self) -> dict[str, Any]:
+        """Return what is known of the authorization server, as data."""
+        context = self.context
+        given = {"server": context.oauth_metadata, "resource": context.protected_resource_metadata}
+        known = {name: one.model_dump(mode="json", exclude_none=True) for name, one in given.items() if one is not None}
+        return {**known, "at": context.auth_server_url}
+
+    async def code_request(self, code: str, verifier: str, iss: str | None, known: Mapping[str, Any]) -> httpx2.Request:
+        """Return the request for the tokens of a code, given what is known of the authorization server."""
+        context = self.context
+        await self.begin()
+        context.auth_server_url = known.get("at")
+        context.oauth_metadata = OAuthMetadata.model_validate(known["server"]) if "server" in known else None
+        if "resource" in known:
+            context.protected_resource_metadata = ProtectedResourceMetadata.model_validate(known["resource"])
+        validate_authorization_response_iss(iss, context.oauth_metadata)
+        return await self._exchange_token_authorization_code(code, verifier)
+
+    async def code_taken(self, response: httpx2.Response) -> None:
+        """Take the answer to that: the tokens."""
+        await self._handle_token_response(response)
+
     def check(self) -> None:
         """Raise `LoginFailed` if it asks another authorization server than it may."""
         self.issuer.check(self.at, self.context.client_info)
@@ -181,6 +215,8 @@ class Login(httpx2.Auth):
     def __init__(self, provider: Provider, reach: Reach) -> None:
         self.provider = provider
         self.reach = reach
+        self.pending: Callable[[], LoginNeeded | None] = lambda: None  # what somebody was asked lately
+        self.on_token: Callable[[], None] = lambda: None
 
     async def tokens(self) -> OAuthToken | None:
         """Return the tokens that are stored of it, if there are any."""
@@ -194,6 +230,7 @@ class Login(httpx2.Auth):
             await provider.begin()
         if context.current_tokens is None or context.is_token_valid():
             if context.current_tokens is not None:
+                self.on_token()
                 request.headers["Authorization"] = f"Bearer {context.current_tokens.access_token}"
             given = context.current_tokens
             response = yield request
@@ -217,6 +254,33 @@ class Login(httpx2.Auth):
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
             raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
+        except LoginAsked as asked:
+            raise asked.needed from None
+
+    async def finish(self, code: str, verifier: str, iss: str | None, known: Mapping[str, Any]) -> None:
+        """Get the tokens for what somebody came back with, who was sent away by a login of another process.
+
+        Args:
+            code: The code.
+            verifier: That of its challenge.
+            iss: The authorization server that says it has sent him back.
+            known: What that login knew of the authorization server (see `Provider.known`).
+
+        Raises:
+            LoginFailed: There are no tokens for it.
+        """
+        provider = self.provider
+        try:
+            request = await provider.code_request(code, verifier, iss, known)
+            address = await self.reach.check(str(request.url))
+            request.extensions = {**request.extensions, ADDRESS: address}
+            provider.check()
+            async with httpx2.AsyncClient(timeout=CODE_SECONDS, event_hooks={"request": [to_address]}) as http:
+                await provider.code_taken(await http.send(request))
+        except OAuthFlowError as error:
+            raise LoginFailed("its authorization server gave no tokens; try again") from error
+        except httpx2.HTTPError as error:
+            raise LoginFailed(f"its authorization server can't be reached ({type(error).__name__})") from error
 
     async def _steps(
         self, request: httpx2.Request, refused: OAuthToken | None
@@ -230,6 +294,8 @@ class Login(httpx2.Auth):
             await provider.reload()
             if provider.is_stale(refused) and provider.context.can_refresh_token():
                 await provider.refreshed((yield await provider.refresh_request()))
+        if provider.context.current_tokens is None and (needed := self.pending()) is not None:
+            raise needed
         async with aclosing(provider.async_auth_flow(request)) as flow:
             with suppress(StopAsyncIteration):
                 sent = await anext(flow)

@@ -17,7 +17,7 @@ from collections.abc import AsyncGenerator, Container, Generator, Mapping
 from contextlib import AbstractContextManager, asynccontextmanager, contextmanager, nullcontext, suppress
 from contextvars import ContextVar
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import anyio
 import anyio.to_thread
@@ -28,9 +28,13 @@ from ...hosts import Environment
 from ...names import ONE_SERVER
 from ...transport import processes
 from ...transport.lines import Lines, answered
+from ..callers.acting import acting, by_each
 from ..config.settings import UpstreamConfig
 from .stderr import last_line, of_the_probe, reason_in
 from .wire import OpenUrl, Transport
+
+if TYPE_CHECKING:
+    from ..callers.logins import CallerLogins
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -55,6 +59,7 @@ class Transports:
         own: Variables that only the gateway may know, beside those that begin with `TOOLFOLD_`.
         environ: The gateway's environment; that of this process unless given.
         folder: Where commands are started that have no folder of their own; where this process is unless given.
+        callers: What each of several callers logs in with; unless given, all are the user of this machine.
     """
 
     def __init__(
@@ -66,7 +71,9 @@ class Transports:
         own: Container[str] = (),
         environ: Mapping[str, str] | None = None,
         folder: str | None = None,
+        callers: CallerLogins | None = None,
     ) -> None:
+        self._callers = callers
         self._tokens = tokens
         self._open_url = open_url
         self._environment: Environment = environment
@@ -89,8 +96,10 @@ class Transports:
         from .http import transport_to  # not for those who have no server at a URL
         from .logins import login_at, login_key
 
-        authorized = any(name.lower() == "authorization" for name in config.headers)
-        if self._tokens is None or authorized or not config.oauth.enabled:
+        if by_each(config, several=self._callers is not None):
+            assert self._callers is not None
+            return transport_to(config.url, config, self._callers.auth(name, config, acting.get()))
+        if self._tokens is None or not config.has_login:
             return transport_to(config.url, config, None)
         key = login_key(name, config), config.oauth
         if key not in self._logins:

@@ -7,21 +7,24 @@ import operator
 import shlex
 from collections.abc import Callable, Coroutine, Hashable, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
 
 from anyio.abc import TaskGroup
 from attrs import evolve, field
 
 from toolfold import WithheldBy
-from toolfold.spi import Full, frozen
+from toolfold.spi import Full, Kind, frozen
 
+from ...mcp.principal import Principal
 from ...mcp.request import record_refusal
 from ...names import ONE_SERVER
 from ...tally import Tally
 from ...transport.garbage import postponed
 from ...transport.redaction import secrets_in
 from ..beside import beside
+from ..callers.acting import Acting, by_each, whose
+from ..callers.listed import ListedByCaller
 from ..config.settings import Entry, UpstreamConfig
 from ..serving.downstream import DownstreamClient
 from ..sharing import Facts, Sharing, sharing
@@ -32,6 +35,9 @@ from .life import Backoff, Life, State, UpstreamError, without_credentials, with
 from .link import Link
 from .transports import Transports
 from .wire import Transport, Wire
+
+if TYPE_CHECKING:
+    from ..callers.logins import CallerLogins
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -64,6 +70,7 @@ class Runtime:
         one_user: Whether all clients are sessions of one user, who share more; see `sharing`.
         environ: The environment of whoever has upstreams started, if that is not this process; nobody reads what is
             secret there (SPEC GWY-4).
+        callers: What each of several callers logs in with (SPEC GWY-19); unless given, all are one user.
     """
 
     clock: Callable[[], float]
@@ -74,6 +81,7 @@ class Runtime:
     approvals: Approvals | None = None
     one_user: bool = False
     environ: Mapping[str, str] = field(factory=dict[str, str], repr=False)
+    callers: CallerLogins | None = None
 
 
 @frozen(kw_only=True)
@@ -86,7 +94,8 @@ class UpstreamStatus:
     is approved (SPEC GWY-11), `approvals` why what is approved can't be stored or read, if it can't, and `rights` why
     what callers may do can't be (SPEC ISO-3).
     `without_output` names the tools that are served without an output schema that clients can't compile (SPEC GWY-20).
-    `cut` is how many definitions are left out, at least, since it lists more than is kept.
+    `cut` is how many definitions are left out, at least, since it lists more than is kept. `credentials` says why those
+    of its callers can't be used, if they can't, so that it is withheld from them (SPEC ISO-3).
     """
 
     name: str
@@ -102,6 +111,7 @@ class UpstreamStatus:
     public_reason: str = ""
     without_output: tuple[str, ...] = ()
     rights: str = ""
+    credentials: str = ""
 
 
 class Upstream:
@@ -133,16 +143,20 @@ class Upstream:
         self.clock, self.backoff, self.transport = runtime.clock, runtime.backoff, runtime.transport
         self._cache, self._probes = runtime.cache, runtime.probes
         self._one_user = runtime.one_user
+        self.callers = runtime.callers
+        self.by_each = by_each(config, several=runtime.callers is not None)
         self._secrets = tuple(secrets_in(runtime.environ))
         self._on_change = on_change
         self._approvals = runtime.approvals
         self._quarantine = quarantine
-        self.known = runtime.cache.read(config)
+        self.known = runtime.cache.read(self._cached_as)
         self._said = self._approved_name()
         self.awaited = self.asks = False
         self.reason = ""
         self._only_tasks: tuple[Known | None, frozenset[str]] = None, frozenset()
         self._links: dict[Hashable, Link] = {}  # by whose they are; `None` for all clients
+        self._acting: dict[str, Acting] = {}
+        self._listed = ListedByCaller()
         self._offered: dict[tuple[str, ...], Definitions] = {}  # by what a client can do, to whom it was offered last
 
     @property
@@ -194,7 +208,8 @@ class Upstream:
         return self._sharing(asks=self.asks)
 
     def _sharing(self, *, asks: bool = False) -> Sharing:
-        return sharing(self.config, Facts(one_user=self._one_user, modern=self.modern, asks=asks))
+        one_user = self._one_user or self.by_each  # those who share are clients of one
+        return sharing(self.config, Facts(one_user=one_user, modern=self.modern, asks=asks))
 
     @property
     def modern(self) -> bool:
@@ -218,6 +233,7 @@ class Upstream:
             public_reason=self.for_others(worst.reason) if worst and worst.reason else "",
             tools=len(self.known.definitions.tools) if self.known is not None else None,
             cut=self.known.definitions.cut if self.known is not None else 0,
+            credentials=self.callers.credentials.problem if self.by_each and self.callers is not None else "",
         )
 
     def needs_task(self, tool: str) -> bool:
@@ -238,20 +254,48 @@ class Upstream:
         Raises:
             UpstreamError: There are as many as there may be, in all or of the client's caller.
         """
-        key = None if self._sharing(asks=call and self.asks).shared else (client.among, client.id)
+        shared = self._sharing(asks=call and self.asks).shared
+        acting = self._acting_for(client) if self.by_each else None
+        of = None if acting is None else whose(self.config, acting.principal)
+        key = of if shared else (client.among, client.id, of)
         link = self._links.get(key)
+        if link is not None and link.needed is not None and not link.in_use:
+            link.close()  # it has no credential, which its caller may have got meanwhile
+            link = None
         if link is None:
             self._check_room(client)
-            able, owner = (ABLE, None) if key is None else (client.capabilities, client)
-            link = self._links[key] = Link(self, able, owner)
+            able, owner = (ABLE, None) if shared else (client.capabilities, client)
+            link = self._links[key] = Link(self, able, owner, acting)
         link.taken_by(client)
         return link
+
+    def _acting_for(self, client: DownstreamClient) -> Acting:
+        """Return for whom a client's connections are, with the token that its last request has."""
+        of = whose(self.config, client.principal)
+        acting = self._acting.get(of)
+        if acting is None:
+            acting = self._acting[of] = Acting(client.principal)
+        if client.subject:
+            acting.subject = client.subject
+        return acting
+
+    async def end_logins(self, record: str | None) -> None:
+        """End the connections of callers who have logged out, by the record that has changed; `None` for any."""
+        if self.callers is None:
+            return
+        for key, link in list(self._links.items()):
+            acting = link.acting
+            if acting and await self.callers.has_ended(self.key, self.config, acting.principal, record):
+                self._links.pop(key, None)
+                link.close()
+                if whose(self.config, acting.principal) in self._listed:
+                    await self._learn_of(acting, None)
 
     def _check_room(self, client: DownstreamClient) -> None:
         """Raise `UpstreamError` if there is no room for a connection that a client needs (SPEC SAF-4)."""
         tally = Tally(f"connections to the MCP server {self.name!r}", self.config.connections)
         for link in self.links:
-            tally.add(link.client.caller if link.client is not None else None)
+            tally.add(link.caller)
         try:
             tally.take(client.caller)
         except Full as full:
@@ -313,7 +357,7 @@ class Upstream:
 
     def ask(self) -> Link:
         """Begin to ask the server what it offers, and return the connection that does: one of its own."""
-        key = None if self.shared else ASKING
+        key = None if self.shared and not self.by_each else ASKING
         if key not in self._links:
             self._links[key] = Link(self, ABLE, None)
         self._links[key].start()
@@ -356,7 +400,8 @@ class Upstream:
         """Do what comes first on a new connection; return whether what the server offers was learned from it."""
         known = self.known
         asks = known is None or not known.complete or known.modern != wire.facts.modern
-        if known is None or asks or self._links.get(ASKING) is link or self.quarantine:
+        first = link.acting is not None and not self.knows(link.acting.principal)
+        if known is None or asks or first or self._links.get(ASKING) is link or self.quarantine:
             await self.refresh(link, wire)
             return True
         await beside(known.definitions.size, learn, wire, known.definitions.tools)
@@ -373,8 +418,54 @@ class Upstream:
         with postponed():
             await self._refresh(link, wire)
 
+    # -- to each caller -----------------------------------------------------------------------------------------------
+
+    @property
+    def _cached_as(self) -> UpstreamConfig:
+        """How it is reached, for what is stored: what is listed to each caller is stored for none."""
+        return self.config.model_copy(update={"auth": "caller"}) if self.by_each else self.config
+
+    def knows(self, principal: Principal) -> bool:
+        """Return whether it is known what it offers to a principal."""
+        if self.known is None:
+            return False
+        return not self.known.definitions.by_caller or whose(self.config, principal) in self._listed
+
+    def offers(self, principal: Principal, item: Item) -> bool:
+        """Return whether it offers something to a principal that it offers to any (SPEC GWY-19, ISO-1)."""
+        if self.known is None or not self.known.definitions.by_caller:
+            return True
+        kind, name = item
+        return self._listed.offers(whose(self.config, principal), (cast("Kind", kind), name))
+
+    async def found_out_for(self, client: DownstreamClient) -> None:
+        """Return once it is known what it offers to a client, or it failed to start.
+
+        Raises:
+            LoginRequired: Its caller has to log in there first.
+        """
+        if not self.by_each:
+            await self.found_out()
+        elif not self.knows(client.principal):
+            await self.link(client).opened()
+
+    async def _learn_of(self, acting: Acting, now: Known | None) -> None:
+        """Learn what it lists to a caller, or that he has logged out."""
+        definitions = None if now is None else now.definitions
+        size = 0 if definitions is None else definitions.size
+        everything = await beside(size, self._listed.take, whose(self.config, acting.principal), definitions)
+        known = now or self.known
+        if known is not None:
+            await self._learn(evolve(known, definitions=everything), store=False)
+
     async def _refresh(self, link: Link, wire: Wire) -> None:
         now = await known_of(wire)
+        own = link.acting is not None and not now.public and self.config.definitions != "public"
+        if own and (self.known is None or self.known.definitions.by_caller):
+            assert link.acting is not None
+            await link.listed(now.definitions)
+            await self._learn_of(link.acting, now)
+            return
         if not now.definitions.tools and self.known is not None and self.known.definitions.tools:
             now = await known_of(wire)
         before, known = link.offered, self.known
@@ -414,7 +505,7 @@ class Upstream:
         self._said = await beside(now.definitions.size, self._approved_name)
         if before is None or not await _same(_without_warnings(before), _without_warnings(now)):
             if store:
-                await beside(now.definitions.size, self._cache.write, self.config, now)
+                await beside(now.definitions.size, self._cache.write, self._cached_as, now)
             await self._on_change(self)
 
 

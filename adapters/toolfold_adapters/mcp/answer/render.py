@@ -173,7 +173,7 @@ class Renderer:
         if result.needs is not None and not self.modern:
             return self.result(ToolResult.of_text(UNASKABLE, is_error=True))
         if result.needs is not None:
-            return {**_input_required(result.needs), **meta}
+            return {**input_required(result.needs), **meta}
         rendered: dict[str, Any] = {"content": [dict(block) for block in result.content], "isError": result.is_error}
         structured: Any = result.structured
         if structured is not None and (self.modern or isinstance(structured, dict)):
@@ -193,11 +193,12 @@ class Renderer:
         if isinstance(result, InputRequired):
             if not self.modern:
                 raise MCPError(code=types.INTERNAL_ERROR, message=UNASKABLE)
-            return _input_required(result)
+            return input_required(result)
         return {"resultType": "complete", **result} if self.modern else dict(result)
 
 
-def _input_required(needs: InputRequired) -> dict[str, Any]:
+def input_required(needs: InputRequired) -> dict[str, Any]:
+    """Return the result of the modern era that asks for something first."""
     requests = {"inputRequests": dict(needs.requests)} if needs.requests else {}
     state = {} if needs.state is None else {"requestState": needs.state}
     return {"resultType": "input_required", **requests, **state}

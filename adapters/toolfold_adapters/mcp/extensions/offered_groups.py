@@ -66,13 +66,14 @@ class Room:
     """How much of all lists of one server is kept, in bytes of JSON and in items (SPEC GWY-12).
 
     `full` is whether something did not fit; from then on nothing does. `left_out` is how many items that is, of those
-    that were read.
+    that were read. `public` is whether each page says that any user may see it.
     """
 
     bytes: int = field(factory=lambda: MOST_BYTES)
     items: int = field(factory=lambda: MOST_ITEMS)
     full: bool = False
     left_out: int = 0
+    public: bool = True
 
     def fitting(self, given: Sequence[T]) -> list[T]:
         """Return the first of what a list has that there is room for, which it takes."""

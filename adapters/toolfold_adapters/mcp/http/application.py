@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
-from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias, Unpack, cast
 from urllib.parse import quote
 
@@ -18,7 +17,7 @@ from toolfold import ConfigError, ToolSet
 from ..options import ServerOptions
 from ..sdk import low_level_of
 from ..server import build_server
-from .auth import Authentication, OperatorPage, check_operator_page
+from .auth import Authentication, CallerPages, OperatorPage, check_operator_page
 from .guards import MAX_REQUEST_BYTES, Addresses, guarded
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ def http_app(
     max_request_bytes: int = MAX_REQUEST_BYTES,
     auth: Authentication | None = None,
     live: ASGIApp | None = None,
+    logins: ASGIApp | None = None,
     **options: Unpack[ServerOptions],
 ) -> HttpApp:
     """Return an ASGI application that serves MCP over streamable HTTP, to be run or mounted.
@@ -56,6 +56,8 @@ def http_app(
         auth: Who may call it; everybody who reaches it unless given.
         live: The operator's page, `toolfold_diagrams.live(tools)`, to be served at /live: on loopback, or for the
             operators that `auth` names.
+        logins: The pages on which callers log in at the servers of a gateway, to be served at /login for those whom
+            `auth` knows.
         options: Those of `build_server`, for a tool set.
 
     Raises:
@@ -70,7 +72,11 @@ def http_app(
         raise ConfigError(f"The path of the endpoint must start with /, as in {'/' + path!r}; it is {path!r}.")
     addresses = Addresses.of(host, allowed_hosts, allowed_origins)
     app = _application(server, host, auth, path, max_request_bytes)
-    beside = None if live is None else partial(OperatorPage, page=live, auth=auth)
+
+    def beside(inner: ASGIApp) -> ASGIApp:
+        inner = inner if live is None else OperatorPage(inner, live, auth)
+        return inner if logins is None or auth is None else CallerPages(inner, logins, auth)
+
     return HttpApp(app, _at_both_paths(guarded(app, addresses, max_request_bytes, beside), path))
 
 

@@ -26,11 +26,13 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from toolfold import ConfigError
 from toolfold.spi import frozen
 
+from ..principal import Principal
 from .guards import LOOPBACK
 
 PATH, METRICS = "/live", "/metrics"
+LOGIN = "/login"
 
-_CHALLENGE = {"WWW-Authenticate": 'Basic realm="the operator\'s page", charset="UTF-8"'}
+_CHALLENGE = {"WWW-Authenticate": 'Basic realm="your token for this server, as the password", charset="UTF-8"'}
 _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
@@ -167,6 +169,35 @@ class OperatorPage:
         credentials, user = found
         has_scopes = set(auth.settings.required_scopes or ()) <= set(credentials.scopes)
         return user if has_scopes and user.access_token.subject in auth.operators else None
+
+
+class CallerPages:
+    """Passes on requests for pages of callers to them, with who asks, and all others to the server (SPEC GWY-19).
+
+    Args:
+        app: The server.
+        pages: Answers requests below `LOGIN`, with the principal in the scope.
+        auth: Who callers are.
+    """
+
+    def __init__(self, app: ASGIApp, pages: ASGIApp, auth: Authentication) -> None:
+        self._app = app
+        self._pages = pages
+        self._backend = _backend(auth)
+        self._scopes = frozenset(auth.settings.required_scopes or ())
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        path = scope["path"].removeprefix(scope.get("root_path", "")) if scope["type"] == "http" else ""
+        if not path.startswith(f"{LOGIN}/"):
+            await self._app(scope, receive, send)
+            return
+        found = await self._backend.authenticate(HTTPConnection({**scope, "headers": _with_bearer(scope["headers"])}))
+        if found is None or not self._scopes <= set(found[0].scopes):
+            refusal = PlainTextResponse("This page needs your token for this server.", 401, _CHALLENGE)
+            await refusal(scope, receive, send)
+            return
+        await self._pages({**scope, "principal": Principal.of(found[1].access_token)}, receive, send)
 
 
 def _is_below(path: str) -> bool:
