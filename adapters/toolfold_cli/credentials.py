@@ -2,16 +2,65 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
 
 from toolfold import Store
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway.callers.credentials import Credentials
+
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+
+def as_option(command: F) -> F:
+    """Add the options that name a caller of a gateway."""
+    principal = click.option(
+        "--as", "principal", metavar="PRINCIPAL", help="A caller of the gateway: the name of a token, or a subject."
+    )
+    issuer = click.option("--issuer", metavar="URL", help="The OAuth issuer of that subject.")
+    return principal(issuer(command))
+
+
+def store_option(parse: Callable[..., Any]) -> Callable[[F], F]:
+    """Return what adds the option that says where the credentials are."""
+    return click.option(
+        "--store",
+        callback=parse,
+        metavar="URL",
+        envvar="TOOLFOLD_STORE",
+        help="The store that the gateway is served with; without one, credentials are in a file of this machine.",
+    )
+
+
+def called(identity: str, issuer: str | None = None) -> str:
+    """Return what people call a principal, by its identity: with its issuer, unless that is the one that is given."""
+    at, *names = json.loads(identity)
+    name = str(names[-1])
+    return name if at in (None, issuer) else f"{name} of {at}"
+
+
+def own_logins() -> list[dict[str, Any]]:
+    """Return the logins of the user of this machine, as data without secrets."""
+    from toolfold_adapters.gateway.stored import stored_folder
+    from toolfold_adapters.gateway.upstream.logins import own_logins as found
+
+    return found(stored_folder("tokens"))
+
+
+def forget_own(server: str) -> int:
+    """End the logins of the user at a server, and return how many these were."""
+    from toolfold_adapters.gateway.stored import stored_folder
+    from toolfold_adapters.gateway.upstream.logins import forget_own as forget
+
+    return forget(stored_folder("tokens"), server)
 
 
 @asynccontextmanager

@@ -34,7 +34,7 @@ ARGUMENTS = "toolfold.arguments"
 """The key in `Context.meta` of the arguments of a `TargetCommand`, as they were given."""
 PREFIX = "TOOLFOLD_"
 """How the names of all variables begin that Toolfold has."""
-READ_BESIDE_OPTIONS = frozenset({"DEBUG", "HANDLE_KEY", "OPERATOR_TOKEN", "RUNTIME"})
+READ_BESIDE_OPTIONS = frozenset({"CREDENTIALS_KEY", "DEBUG", "HANDLE_KEY", "OPERATOR_TOKEN", "RUNTIME"})
 """What follows the prefix in the variables that set no option of `serve`."""
 _LIMIT = re.compile(r"(?P<name>[a-z]+)=(?P<total>[0-9]{1,9}|none)(?:/(?P<each>[0-9]{1,9}|none))?")
 

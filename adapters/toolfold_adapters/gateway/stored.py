@@ -96,6 +96,14 @@ class Files(Generic[T]):
             )
         return value
 
+    def all(self) -> list[tuple[Path, T]]:
+        """Return all values that can be read, each with its file."""
+        found: list[tuple[Path, T]] = []
+        for path in sorted(self._folder.glob("*.json")) if self._folder is not None else ():
+            with suppress(OSError, ValueError, RecursionError):
+                found.append((path, self._form.validate_python(self._own(json.loads(_bytes_in(path))))))
+        return found
+
     def write(self, key: str, value: T) -> str:
         """Store a value: all of it, or nothing where that fails, which is logged; return why it failed, if it did."""
         if self._folder is None:

@@ -28,7 +28,7 @@ from toolfold.spi import frozen
 from ...mcp.principal import Principal
 from ..config.settings import ExchangeConfig, TokenConfig, UpstreamConfig
 from ..upstream.life import CredentialsUnavailable, LoginAsked, LoginFailed, LoginNeeded
-from ..upstream.logins import Login, login_key, made
+from ..upstream.logins import Login, PersonalToken, login_key, made
 from ..upstream.redirect import Addresses, Reach, addresses_of
 from ..upstream.tokens import OfPrincipal
 from .acting import Acting, whose
@@ -114,12 +114,23 @@ class CallerLogins:
         if config.exchange is not None:
             return Exchanged(self, self._of(server, config, principal, "exchange"), config.exchange, acting)
         if config.token is not None:
-            return PersonalToken(self, self._of(server, config, principal, "token"), config.token)
+            return self._personal(self._of(server, config, principal, "token"), config.token)
         return self._login(self._of(server, config, principal, "oauth"), config)
 
     def _of(self, server: str, config: UpstreamConfig, principal: Principal, form: Form) -> Asked:
         key = login_key(server, config, whose(config, principal))
         return Asked(name="", principal=principal.identity, person=str(principal), server=server, key=key, form=form)
+
+    def _personal(self, asked: Asked, config: TokenConfig) -> PersonalToken:
+        async def read() -> str | None:
+            found = await self.credentials.read(asked.key)
+            if found is None:
+                return None
+            self.note_sent(asked.key)
+            token: str = found.secret["token"]
+            return token
+
+        return PersonalToken(config, read, partial(self.needed, asked))
 
     def _login(self, asked: Asked, config: UpstreamConfig) -> Login:
         reach = Reach(config.url or "", self._addresses)
@@ -158,7 +169,7 @@ class CallerLogins:
         if (given := self._given(asked)) is not None:
             return given
         if self.public_url is None:
-            how = f"Its operator can store one: `toolfold login {asked.server} --as {asked.person}`."
+            how = f"Its operator can store one: `toolfold login FILE --server {asked.server} --as {asked.person}`."
             return LoginNeeded("there is no credential of yours", how)
         new = Asked(**{**asked.data(), "name": secrets.token_urlsafe(24), "page": page, "known": known or {}})
         await self.credentials.remember(f"{_LINK}{new.name}", new.data(), LINK_SECONDS)
@@ -301,26 +312,6 @@ class _Nobody(httpx2.Auth):
         response = yield request
         if response.status_code == httpx2.codes.UNAUTHORIZED:
             raise LoginNeeded("it answers nobody who has not logged in", "Log in there first.")
-
-
-class PersonalToken(httpx2.Auth):
-    """Sends the token that a principal has given for a server."""
-
-    def __init__(self, logins: CallerLogins, asked: Asked, config: TokenConfig) -> None:
-        self._logins = logins
-        self._asked = asked
-        self._config = config
-
-    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
-        """Send a request with the token, or raise `LoginNeeded` where there is none, or it is refused."""
-        found = await self._logins.credentials.read(self._asked.key)
-        if found is None:
-            raise await self._logins.needed(self._asked)
-        self._logins.note_sent(self._asked.key)
-        request.headers[self._config.header] = f"{self._config.scheme} {found.secret['token']}".strip()
-        response = yield request
-        if response.status_code == httpx2.codes.UNAUTHORIZED:
-            raise await self._logins.needed(self._asked)
 
 
 class _Answer(BaseModel):

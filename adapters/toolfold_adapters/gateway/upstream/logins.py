@@ -33,7 +33,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyHttpUrl, AnyUrl
 
-from ..config.settings import UpstreamConfig
+from ..config.settings import TokenConfig, UpstreamConfig
 from ..stored import Files
 from .http import ADDRESS, to_address
 from .life import LoginAsked, LoginFailed, LoginNeeded
@@ -329,15 +329,90 @@ def login_at(
     port = FIRST_PORT + int(digest[:8], 16) % PORTS if port is None else port
 
     redirect = Redirect(host, port, open_url or in_browser, reach, lambda: login.provider.check(), config.oauth.scopes)
-    files = Files(folder, "stored tokens", STORED)
+    place = own_tokens(name, config, folder)
+    files = place.files
     if older != url and files.read(url):
         log.warning(
             "a login at %s is stored that may be of another entry with this URL; it is not used for the one with "
             "headers or a client of its own, which asks to log in once more",
             url,
         )
-    login = made(config, InFile(files, key, older), reach, redirect.uri, redirect.begin, redirect.result)
+    login = made(config, place, reach, redirect.uri, redirect.begin, redirect.result)
     return login
+
+
+def own_tokens(name: str, config: UpstreamConfig, folder: Path) -> InFile:
+    """Return where a login of the user of this machine is; see `login_at`."""
+    return InFile(Files(folder, "stored tokens", STORED), login_key(name, config), older_key(config), name)
+
+
+def own_logins(folder: Path) -> list[dict[str, Any]]:
+    """Return the logins of the user of this machine, as data without secrets."""
+    found = [
+        {
+            "principal": None,
+            "server": one.get("entry") or "?",
+            "form": "token" if "token" in one else "oauth",
+            "since": one.get("since"),
+            "expires_at": one.get("expires_at"),
+        }
+        for _, one in Files(folder, "stored tokens", STORED).all()
+        if "token" in one or "tokens" in one
+    ]
+    return sorted(found, key=lambda one: str(one["server"]))
+
+
+def forget_own(folder: Path, name: str) -> int:
+    """End the logins of the user of this machine at a server, and return how many these were."""
+    files = Files(folder, "stored tokens", STORED)
+    mine = [path for path, one in files.all() if one.get("entry") == name]
+    for path in mine:
+        path.unlink(missing_ok=True)
+    return len(mine)
+
+
+class PersonalToken(httpx2.Auth):
+    """Sends a token that somebody has made for himself at a server.
+
+    Args:
+        config: How it is sent.
+        read: Returns the token, if there is one.
+        needed: Returns what he has to do who has none, or whose is refused.
+    """
+
+    def __init__(
+        self,
+        config: TokenConfig,
+        read: Callable[[], Awaitable[str | None]],
+        needed: Callable[[], Awaitable[LoginNeeded]],
+    ) -> None:
+        self._config = config
+        self._read = read
+        self._needed = needed
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Send a request with the token, or raise `LoginNeeded`."""
+        token = await self._read()
+        if token is None:
+            raise await self._needed()
+        request.headers[self._config.header] = f"{self._config.scheme} {token}".strip()
+        response = yield request
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
+            raise await self._needed()
+
+
+def own_token_at(name: str, config: UpstreamConfig, folder: Path) -> PersonalToken:
+    """Return what sends the token that the user of this machine has made for himself at a server."""
+    assert config.token is not None
+    place = own_tokens(name, config, folder)
+
+    async def read() -> str | None:
+        return (await place.read()).get("token")
+
+    async def needed() -> LoginNeeded:
+        return LoginNeeded(f"it wants a token of yours: `toolfold login FILE --server {name}`", "")
+
+    return PersonalToken(config.token, read, needed)
 
 
 def made(

@@ -5,6 +5,7 @@ A user's own logins are in files, readable for the user alone; those of the prin
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Any
@@ -24,6 +25,7 @@ class Stored(TypedDict, total=False):
     """The tokens for one server, what its authorization server knows this program as, and which one that is.
 
     With them is what it takes to refresh them after a restart: when they expire, as a time of the clock, and where.
+    `token` is one that the user has made himself; `entry` says whose login it is, and `since` since when it is there.
     """
 
     tokens: OAuthToken
@@ -32,6 +34,9 @@ class Stored(TypedDict, total=False):
     expires_at: float | None
     server: OAuthMetadata | None
     resource: ProtectedResourceMetadata | None
+    token: str
+    entry: str
+    since: float
 
 
 STORED = TypeAdapter(Stored)
@@ -47,6 +52,7 @@ class InFile:
     files: Files[Stored]
     key: str
     older: str
+    entry: str
 
     async def read(self) -> Stored:
         """Return what is stored."""
@@ -55,7 +61,14 @@ class InFile:
 
     async def write(self, stored: Stored) -> None:
         """Store something else."""
-        self.files.write(self.key, stored)
+        self.files.write(self.key, self._named(stored))
+
+    def give(self, token: str) -> str:
+        """Store a token that the user has made himself; return why it can't be, if it can't."""
+        return self.files.write(self.key, self._named({"token": token}))
+
+    def _named(self, stored: Stored) -> Stored:
+        return {"since": time.time(), **stored, "entry": self.entry}
 
     @asynccontextmanager
     async def held(self) -> AsyncGenerator[None]:

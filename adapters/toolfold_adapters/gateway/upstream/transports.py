@@ -94,13 +94,15 @@ class Transports:
             folder = folder_of_command(config, self._folder)
             return _running(list(config.command or ("",)), environment, folder, config.max_message_bytes)
         from .http import transport_to  # not for those who have no server at a URL
-        from .logins import login_at, login_key
+        from .logins import login_at, login_key, own_token_at
 
         if by_each(config, several=self._callers is not None):
             assert self._callers is not None
             return transport_to(config.url, config, self._callers.auth(name, config, acting.get()))
         if self._tokens is None or not config.has_login:
             return transport_to(config.url, config, None)
+        if config.token is not None:
+            return transport_to(config.url, config, own_token_at(name, config, self._tokens))
         key = login_key(name, config), config.oauth
         if key not in self._logins:
             self._logins[key] = login_at(name, config, self._tokens, self._open_url)
