@@ -25,7 +25,7 @@ from mcp.server.context import CallNext
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from toolfold import Catalog, Component, Profile, ProtocolError, Session, ToolfoldError, events
+from toolfold import Catalog, Component, Profile, ProtocolError, Session, ToolError, ToolfoldError, events
 from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
@@ -435,7 +435,10 @@ class Requests:
             return _refusal(text)
         needed, named = self._needed(name, arguments, component, late, catalog)
         if needed:
-            await made_meanwhile(self._gateway.callers, RequestInProgress(ctx))
+            try:
+                await made_meanwhile(self._gateway.callers, RequestInProgress(ctx))
+            except ToolError as declined:
+                return _refusal(str(declined))
             failed: dict[Upstream, UpstreamError] = {}
             with self._handlers.answering(ctx, params.name), anyio.move_on_after(None if named else SEARCH_SECONDS):
                 await _found_out(needed if named else [one for one in needed if not one.reason], client, failed)

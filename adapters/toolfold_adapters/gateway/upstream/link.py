@@ -205,9 +205,10 @@ class Link:
                 why = self.upstream.for_others(error.message)
                 raise UpstreamError(f"The MCP server {name!r} refused this: {why}.") from error
             except ConnectionLost as error:
-                if await self._why_lost() and self.needed is not None:  # it has answered that alone
+                lost = await self._why_lost()
+                if self.needed is not None:  # it has answered that alone
                     raise LoginRequired(name, self.needed) from error
-                why = self.upstream.for_others(await self._why_lost()) or str(error)
+                why = self.upstream.for_others(lost) or str(error)
                 raise UpstreamError(
                     f"The MCP server {name!r} stopped before it answered: {why.rstrip('.')}. What it was asked to do "
                     "may be done or not."
