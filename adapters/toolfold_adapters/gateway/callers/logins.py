@@ -12,12 +12,13 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
+from http import HTTPStatus
 from typing import Any, NoReturn
 from urllib.parse import parse_qsl, urlencode, urlsplit
 
 import anyio
 import httpx2
-from attrs import define, field
+from attrs import define, evolve, field
 from mcp.client.auth.oauth2 import PKCEParameters
 from mcp.shared.auth import AuthorizationCodeResult
 from pydantic import BaseModel, ValidationError
@@ -171,7 +172,7 @@ class CallerLogins:
         if self.public_url is None:
             how = f"Its operator can store one: `toolfold login FILE --server {asked.server} --as {asked.person}`."
             return LoginNeeded("there is no credential of yours", how)
-        new = Asked(**{**asked.data(), "name": secrets.token_urlsafe(24), "page": page, "known": known or {}})
+        new = evolve(asked, name=secrets.token_urlsafe(24), page=page, known=known or {})
         await self.credentials.remember(f"{_LINK}{new.name}", new.data(), LINK_SECONDS)
         now = time.monotonic()
         self._open = {key: one for key, one in self._open.items() if one.until > now}
@@ -310,7 +311,7 @@ class _Nobody(httpx2.Auth):
     async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
         """Send a request."""
         response = yield request
-        if response.status_code == httpx2.codes.UNAUTHORIZED:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             raise LoginNeeded("it answers nobody who has not logged in", "Log in there first.")
 
 
@@ -335,7 +336,7 @@ class Exchanged(httpx2.Auth):
         token = await self._token()
         request.headers["Authorization"] = f"Bearer {token}"
         response = yield request
-        if response.status_code == httpx2.codes.UNAUTHORIZED:
+        if response.status_code == HTTPStatus.UNAUTHORIZED:
             request.headers["Authorization"] = f"Bearer {await self._token(refused=token)}"
             yield request
 
