@@ -11,8 +11,7 @@ login, logins, logout, credentials  who is logged in at which servers, and with 
 options, targets, kinds, references, authentication  what commands share: TARGETs, objects by name, tokens
 client_files, editing, moving, permissions, precedence  the files of clients: what moves, is allowed, is reached
 printing, failures, logs          tables and texts, failures, and what is logged
-costs                             initial token counts
-drivers                           how `conform` reaches a target, and the starters of drivers
+costs, drivers                    initial token counts; how `conform` reaches a target, and the starters of drivers
 runs, completion, man             long runs and their early end, what a shell completes, the manual page
 scenario, shop                    the steps of the demonstration, and its tools
 mkdocs, sphinx, zensical          pictures in pages of documentation
