@@ -163,7 +163,7 @@ class CallerLogins:
         opened = self._open.get(asked.key)
         if opened is None or opened.until <= time.monotonic() or opened.done.is_set():
             return None
-        return self._told(opened.asked)
+        return self._with_link(opened.asked)
 
     async def needed(self, asked: Asked, page: str = "", known: dict[str, Any] | None = None) -> LoginNeeded:
         """Return what a caller is told who has no credential, with a link of his own if there are pages."""
@@ -177,9 +177,9 @@ class CallerLogins:
         now = time.monotonic()
         self._open = {key: one for key, one in self._open.items() if one.until > now}
         self._open[asked.key] = _Open(new, now + LINK_SECONDS)
-        return self._told(new)
+        return self._with_link(new)
 
-    def _told(self, asked: Asked) -> LoginNeeded:
+    def _with_link(self, asked: Asked) -> LoginNeeded:
         url = f"{self.public_url}{PATH}/{asked.name}"
         how = f"Open {url} in your browser within ten minutes, log in there, and make the call again."
         return LoginNeeded("there is no credential of yours", how, url, asked.name)
