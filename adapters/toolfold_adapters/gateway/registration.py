@@ -519,7 +519,7 @@ def _add(tools: ToolSet, one: Placed, handler: Any, visibility: Visibility | Non
         "hidden": one.hidden,
         "visibility": visibility,
         "title": definition.get("title"),
-        "description": definition.get("description") or "",
+        "description": definition.get("description"),
         "icons": definition.get("icons"),
         "meta": {**(table(definition.get("_meta")) or {}), **one.meta} or None,
         "check_arguments": False,  # they are the upstream's to judge (SPEC GWY-7)
@@ -534,7 +534,7 @@ def _add(tools: ToolSet, one: Placed, handler: Any, visibility: Visibility | Non
         }
         tools.register(one.name, handler, **shared, **own)
     elif one.kind == "prompt":
-        tools.register_prompt(one.name, handler, **shared, flat=True, arguments=definition.get("arguments") or ())
+        tools.register_prompt(one.name, handler, **shared, flat=True, arguments=definition.get("arguments"))
     else:
         add = tools.register_resource if one.kind == "resource" else tools.register_resource_template
         of_resource: ResourceOptions = {

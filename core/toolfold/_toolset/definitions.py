@@ -106,11 +106,12 @@ def _prompt(name: str, handler: Callable[..., Any], options: Mapping[str, Any], 
     """Return what is special about the component of a prompt."""
     typed = "arguments" not in options and is_typed(handler)
     made = handled(name, handler, schemas, typed=bool(typed), in_thread=options["run_in_thread"])
-    given = options.get("arguments", ()) if made.arguments is None else _listed(made.arguments)
-    listed, schema = prompt_schema(name, given)
+    given = options.get("arguments") if made.arguments is None else _listed(made.arguments)
+    listed, schema = prompt_schema(name, given or ())
     arguments = of_texts(name, made.arguments, schema)
+    wire = definition(name, {"description": made.description or None, **options})
     return {
-        "definition": {**definition(name, {"description": made.description, **options}), "arguments": listed},
+        "definition": wire if given is None else {**wire, "arguments": listed},
         "handler": made.handler,
         "arguments": arguments if options.get("check_arguments", True) else None,
     }
@@ -130,7 +131,7 @@ def _resource(
     if made.arguments is not None:
         _check_variables(uri, names, made.arguments)
     arguments = of_texts(uri, made.arguments, schema)
-    wire = definition(uri, {"description": made.description, **options})
+    wire = definition(uri, {"description": made.description or None, **options})
     key = "uri" if kind == "resource" else "uriTemplate"
     wire |= {key: uri, "name": check_text(uri, "name", options.get("name")) or uri}
     if (mime_type := check_text(uri, "mime_type", options.get("mime_type"))) is not None:

@@ -29,7 +29,7 @@ async def test_prompts_and_resources_are_there_whatever_is_open() -> None:
         ["file:///a"],
         ["file:///{path}"],
     ]
-    assert components["resource"].by_name["file:///a"].definition == {**said.resources[0], "description": ""}
+    assert components["resource"].by_name["file:///a"].definition == said.resources[0]
     assert report.warnings == ("s: The prompt number 2 of the server's list has no name, so it is left out.",)
 
 
