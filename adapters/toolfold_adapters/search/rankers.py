@@ -69,6 +69,9 @@ NOTHING_SIMILAR, DOUBT_SIMILAR = 0.95, 1.55
 
 SIMILARITY_WEIGHT = 20
 
+SHORT = 6
+"""How many words a query has at most for which nothing may be found by that: a tool has few of those of a long one."""
+
 AHEAD = 0.2
 """What part of its score the first by words is ahead of the second where it is clearly the best."""
 
@@ -302,7 +305,7 @@ def _weighed(encode: Encoder) -> Ranker:
             usual = (sum(similar) + USUAL * USUAL_COUNT) / (len(similar) + USUAL_COUNT)
             share = index.share(query, ordered[0])
             fit = share + SIMILARITY_WEIGHT * max(0.0, max(similar) - usual)
-            if fit < NOTHING_SIMILAR and share < DOUBT:
+            if fit < NOTHING_SIMILAR and share < DOUBT and len([*_words(query)]) <= SHORT:
                 return Ranked((), _BOTH)
             best_by_words = index.ranked(query)
             clear = best_by_words.clear and ordered[:1] == best_by_words.names[:1]
@@ -366,7 +369,7 @@ class _Index:
         found = self._with(telling or terms)
         names = tuple(name for name, _ in found)
         share = self.share(query, names[0]) if names else 0.0
-        if share < NOTHING:
+        if share < NOTHING and len(telling or terms) <= SHORT:
             return Ranked((), _WORDS)
         clear = _is_ahead([score for _, score in found[:2]]) and names[0] in dict(self._with(telling, every=True))
         if found and telling != terms:

@@ -99,7 +99,8 @@ def test_the_syntax_of_the_database_means_nothing(query: str) -> None:
         ("read from the disk", True, False),
         ("read", True, False),
         ("read the barometer on the mast", True, True),
-        ("read barometer thermometer hygrometer seismograph periscope telescope", False, False),
+        ("read barometer thermometer hygrometer seismograph telescope", False, False),
+        ("read barometer thermometer hygrometer seismograph periscope telescope", True, True),
         ("barometer", False, False),
     ],
 )
