@@ -87,7 +87,7 @@ def machine(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Generat
     found = Machine(tmp_path, runtime, {**ENVIRONMENT, **own, FOLDER: str(runtime)})
     command = json.dumps([sys.executable, UPSTREAM, str(tmp_path / "record")])
     found.config.write_text(
-        f"[upstreams.own]\ncommand = {command}\n[upstreams.all]\ncommand = {command}\nshared = true\n"
+        f'[upstreams.own]\ncommand = {command}\nmode = "legacy"\n[upstreams.all]\ncommand = {command}\nshared = true\n'
     )
     yield found
     found.toolfold("down")
