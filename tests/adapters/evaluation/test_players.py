@@ -116,12 +116,12 @@ async def test_without_a_search_no_host_loses_a_task_while_the_directory_fits(ho
     assert await done(host, "groups") == set(SOME)
 
 
-@pytest.mark.parametrize(("characters", "is_done"), [(40, False), (247, True)])
-async def test_without_a_search_a_host_that_cuts_the_directory_loses_tasks(characters: int, is_done: bool) -> None:
+@pytest.mark.parametrize("characters", [0, 40, 247])
+async def test_a_host_that_cuts_the_directory_loses_no_task_since_the_schema_names_groups(characters: int) -> None:
     async with Offers(World(CATALOG)).surface("groups", task("weather-now"), 20, "codex") as surface:
         surface.host = evolve(surface.host, instructions=characters)
         await Scripted(surface, SCRIPTS["perfect"]).play()
-        assert judge(surface.task, surface.calls).done is is_done
+        assert judge(surface.task, surface.calls).done
 
 
 async def shown(host: str) -> tuple[int, int, set[str]]:
