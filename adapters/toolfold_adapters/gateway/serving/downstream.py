@@ -145,7 +145,6 @@ class DownstreamClient:
         tasks: The connection by the upstream and id of each task that it has started, the newest last.
         said: Why servers failed, by their names, as it has read beside other answers.
         among: The clients among which it is known so.
-        subject: The token that its last request came with, if it had one.
     """
 
     id: str
@@ -161,7 +160,6 @@ class DownstreamClient:
     tasks: OrderedDict[tuple[str, str], Link] = field(factory=OrderedDict[tuple[str, str], "Link"])
     said: dict[str, str] = field(factory=dict[str, str])
     among: object = None
-    subject: str = field(default="", repr=False)
     _turns: WeakValueDictionary[str, anyio.Lock] = field(factory=WeakValueDictionary[str, anyio.Lock])
 
     def turn(self, uri: str) -> anyio.Lock:
@@ -175,13 +173,22 @@ class DownstreamClient:
         if principal_of(ctx) != self.principal:
             raise ToolError("This session is another caller's, so nothing was done.")
         self.caller = self.caller or caller_of(ctx)
-        if (token := get_access_token()) is not None:
-            self.subject = token.token
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
         if is_modern(ctx):
             level: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
             self.level = level if level in LEVELS else None
+
+    @property
+    def asks_as(self) -> tuple[Principal, str]:
+        """Its principal, as the token of the request says that is being answered, and that token, if there is one.
+
+        Two requests of one client may have tokens of other scopes and claims, and be answered side by side.
+        """
+        token = get_access_token()
+        if token is None or (now := Principal.of(token)) != self.principal:
+            return self.principal, ""
+        return now, token.token
 
     @property
     def answers_calls_only(self) -> bool:

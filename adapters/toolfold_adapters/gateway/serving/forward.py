@@ -157,15 +157,16 @@ class Forwarding:
         if call.ctx is None:  # what came over a connection can be written to another
             _check_json(asked)
         client = asked.client
+        principal, _ = client.asks_as
 
         async def perform(call: RequestInProgress) -> dict[str, Any]:
             try:
-                if (row := self._row_of(client.principal)) is not None:
-                    self._allowances.take(client.principal, row)
+                if (row := self._row_of(principal)) is not None:
+                    self._allowances.take(principal, row)
                 link = asked.upstream.link(client, call=True)
                 answer = await link.performed(partial(_answered, link, asked, call, self.task_ids), client, call)
                 if row is not None:
-                    self._allowances.use(client.principal, row, answer)
+                    self._allowances.use(principal, row, answer)
                 return answer
             finally:
                 self._clients.release(client)  # not before: the call may outlive the request that began it

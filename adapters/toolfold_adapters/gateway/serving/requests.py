@@ -447,7 +447,7 @@ class Requests:
                 with suppress(LoginRequired):
                     return self._asking(required[0], client, ctx)
             missing = needed if named else await self._not_said(ctx, needed)
-            if text := _missing(missing, client.principal, failed):
+            if text := _missing(missing, principal_of(ctx), failed):
                 alone = named and params.name != CALL_TOOLS
                 return _refusal(text) if alone else await self._without(ctx, params, text)
         profile = self._handlers.selections.renewed(profile, ctx)

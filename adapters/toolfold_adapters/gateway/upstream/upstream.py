@@ -270,13 +270,14 @@ class Upstream:
         return link
 
     def _acting_for(self, client: DownstreamClient) -> Acting:
-        """Return for whom a client's connections are, with the token that its last request has."""
-        of = whose(self.config, client.principal)
+        """Return for whom a client's connections are, with the token that the request has which is being answered."""
+        principal, token = client.asks_as
+        of = whose(self.config, principal)
         acting = self._acting.get(of)
         if acting is None:
-            acting = self._acting[of] = Acting(client.principal)
-        if client.subject:
-            acting.subject = client.subject
+            acting = self._acting[of] = Acting(principal)
+        if token:
+            acting.subject = token
         return acting
 
     async def end_logins(self, record: str | None) -> None:
@@ -446,7 +447,7 @@ class Upstream:
         """
         if not self.by_each:
             await self.found_out()
-        elif not self.knows(client.principal):
+        elif not self.knows(client.asks_as[0]):
             await self.link(client).opened()
 
     async def _learn_of(self, acting: Acting, now: Known | None) -> None:
