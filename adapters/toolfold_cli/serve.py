@@ -412,7 +412,7 @@ async def _logins(authentication: Path, public_url: str | None, store: Store | N
     if public_url is None and resource is not None:
         public_url = str(resource)[: -len(resource.path or "")] if resource.path else str(resource)
     async with open_credentials(store) as credentials:
-        yield CallerLogins(credentials, public_url)
+        yield CallerLogins(credentials, public_url, issued=resource is not None)
 
 
 def _pages(opened: OpenTarget) -> ASGIApp | None:

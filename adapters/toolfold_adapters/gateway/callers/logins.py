@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable
 from functools import partial
 from http import HTTPStatus
 from typing import Any, NoReturn
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import parse_qsl, quote, urlencode, urlsplit
 
 import anyio
 import httpx2
@@ -48,6 +48,8 @@ EXCHANGE = "urn:ietf:params:oauth:grant-type:token-exchange"
 ACCESS_TOKEN = "urn:ietf:params:oauth:token-type:access_token"
 _EARLY = 10.0
 """How many seconds before it expires a token is exchanged anew."""
+_OF_ENTRY = frozenset({"invalid_client", "unauthorized_client", "unsupported_grant_type", "invalid_target"})
+"""Errors of an exchange that are of what the configuration says, whoever asks."""
 
 
 @frozen(kw_only=True)
@@ -95,12 +97,21 @@ class CallerLogins:
         credentials: Where that is.
         public_url: The address at which callers reach the gateway's pages; without one there are none.
         addresses: Returns the addresses of a host.
+        issued: Whether the tokens of callers are of an issuer, which may exchange them.
 
     `config_of` returns how a server is reached, by its name.
     """
 
-    def __init__(self, credentials: Credentials, public_url: str | None = None, addresses: Addresses | None = None):
+    def __init__(
+        self,
+        credentials: Credentials,
+        public_url: str | None = None,
+        addresses: Addresses | None = None,
+        *,
+        issued: bool = True,
+    ) -> None:
         self.credentials = credentials
+        self._issued = issued
         self.public_url = None if public_url is None else public_url.rstrip("/")
         self.config_of: Callable[[str], UpstreamConfig | None] = lambda _: None
         self._addresses = addresses or addresses_of
@@ -113,6 +124,8 @@ class CallerLogins:
             return _Nobody(server)
         principal = acting.principal
         if config.exchange is not None:
+            if not self._issued:
+                return NotExchanged()
             return Exchanged(self, self._of(server, config, principal, "exchange"), config.exchange, acting)
         if config.token is not None:
             return self._personal(self._of(server, config, principal, "token"), config.token)
@@ -315,6 +328,18 @@ class _Nobody(httpx2.Auth):
             raise LoginNeeded("it answers nobody who has not logged in", "Log in there first.")
 
 
+class NotExchanged(httpx2.Auth):
+    """Asks nothing of a server that trusts an issuer, where the tokens of callers are of none."""
+
+    async def async_auth_flow(self, request: httpx2.Request) -> AsyncGenerator[httpx2.Request, httpx2.Response]:
+        """Raise `LoginFailed`."""
+        raise LoginFailed(
+            "it takes what an issuer gives for the token of a caller, and callers here have none: serve it over HTTP "
+            "with [oauth] in the file of --auth"
+        )
+        yield request
+
+
 class _Answer(BaseModel):
     """What a token is exchanged for (RFC 8693)."""
 
@@ -341,7 +366,7 @@ class Exchanged(httpx2.Auth):
             yield request
 
     async def _token(self, refused: str | None = None) -> str:
-        """Return a token that counts; one replica gets it, and the others find it."""
+        """Return a token that counts; one replica renews it, and the others find it."""
         credentials = self._logins.credentials
         if (token := _unexpired(await credentials.read(self._asked.key), refused)) is not None:
             return token
@@ -371,18 +396,26 @@ class Exchanged(httpx2.Auth):
             "audience": config.audience,
             **({"scope": " ".join(config.scopes)} if config.scopes else {}),
         }
+        client = httpx2.BasicAuth(quote(config.client_id, safe=""), quote(config.client_secret, safe=""))  # RFC 6749
         try:
-            async with httpx2.AsyncClient(timeout=HTTP_SECONDS, auth=(config.client_id, config.client_secret)) as http:
+            async with httpx2.AsyncClient(timeout=HTTP_SECONDS, auth=client) as http:
                 answer = await http.post(config.token_endpoint, data=data)
-            if answer.is_error:
-                raise LoginFailed(
-                    f"the token of {self._asked.person} can't be exchanged for one of it ({_said(answer)})"
-                )
+            if answer.is_client_error:
+                raise self._refused(_said(answer))
+            if not answer.is_success:
+                raise LoginFailed(f"its issuer can't exchange tokens now ({_said(answer)}); try again")
             return _Answer.model_validate_json(answer.content)
-        except (httpx2.HTTPError, ValidationError) as error:
-            raise LoginFailed(
-                f"the token of its caller can't be exchanged for one of it ({type(error).__name__})"
-            ) from error
+        except ValidationError as error:
+            raise LoginFailed("its issuer gave no token for that of its caller; check exchange") from error
+        except httpx2.HTTPError as error:
+            raise LoginFailed(f"its issuer can't be reached ({type(error).__name__})") from error
+
+    def _refused(self, said: str) -> LoginFailed:
+        """Return the error for an exchange that the issuer refuses: of the configuration, or of this caller alone."""
+        if said in _OF_ENTRY:
+            return LoginFailed(f"its issuer exchanges no tokens for this gateway ({said}); check exchange")
+        how = "Log in at this gateway anew; if that does not help, ask who runs that server for access."
+        return LoginNeeded(f"the issuer gives nothing for the token of {self._asked.person} ({said})", how)
 
 
 def _unexpired(credential: Credential | None, refused: str | None) -> str | None:

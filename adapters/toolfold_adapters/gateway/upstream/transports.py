@@ -99,6 +99,10 @@ class Transports:
         if by_each(config, several=self._callers is not None):
             assert self._callers is not None
             return transport_to(config.url, config, self._callers.auth(name, config, acting.get()))
+        if config.exchange is not None:
+            from ..callers.logins import NotExchanged
+
+            return transport_to(config.url, config, NotExchanged())
         if self._tokens is None or not config.has_login:
             return transport_to(config.url, config, None)
         if config.token is not None:
