@@ -84,6 +84,8 @@ class Host:
         cut: How many characters of a text it shows, if these are fewer than its `views` say of a result.
         retains_results: Whether it puts a long result in a file that its model was seen to read (SPEC GWY-17).
         reads_structured: Whether its model reads structured content by programs, which take any length.
+        unshown: The types of content that its model sees nothing of, by how the names of clients begin that were seen
+            to do so whatever their model sees (SPEC GWY-17).
         views: What it shows, by the names that an evaluation has for its versions (SPEC EVA-1).
     """
 
@@ -109,6 +111,7 @@ class Host:
     cut: int | None = None
     retains_results: bool = False
     reads_structured: bool = False
+    unshown: Mapping[str, tuple[str, ...]] = field(factory=dict[str, tuple[str, ...]])
     views: Mapping[str, HostView] = field(factory=dict[str, HostView])
 
     @property
@@ -128,6 +131,7 @@ _GEMINI: dict[str, Any] = {
     "passed_over": ("extensionName", "targetAudience", "targetServiceAccount"),
     "variable": r"\$([A-Za-z_]\w*)",
 }
+_MEDIA = ("image", "audio")
 _GEMINI_RULES = ("mcp.allowed", "mcp.excluded", "tools.allowed", "allowMCPServers", "excludeMCPServers")
 _GEMINI_OFF = ("excluded", "excludeMCPServers")
 _CLAUDE_CODE_RULES = (
@@ -227,6 +231,7 @@ HOSTS = (
         files=("{COPILOT_HOME:-~/.copilot}/mcp-config.json",),
         entry={"type": "local", "tools": ["*"], "deferTools": "never"},
         most={"timeout": None},
+        unshown={"copilot": _MEDIA, "github-copilot": _MEDIA},  # they are left out
         views={"copilot": HostView(client="copilot", instructions=0, results=25_000, ends=(500, 0))},
     ),
     Host(  # geminicli.com/docs/tools/mcp-server
@@ -329,6 +334,7 @@ HOSTS = (
         permissions=("alwaysAllow", "autoApprove"),
         environment="minimal",  # that of the SDK for TypeScript
         shows_meta=True,
+        unshown={"@cline/": _MEDIA},  # their base64 is passed on as text
         cut=5_500,  # it shows 8,000 of the result as JSON, with its `_meta`, and with each quotation mark escaped
         views={
             "cline": HostView(
@@ -350,6 +356,7 @@ HOSTS = (
         passed_over=("faviconUrl", "sourceFile"),
         environment="minimal",  # that of the SDK for TypeScript: core/context/mcp/MCPConnection.ts
         variable=r"\$\{\{\s*secrets\.([A-Za-z_]\w*)\s*\}\}",
+        unshown={"continue-cli": _MEDIA},  # their base64 is passed on as text
         views={"cn": HostView(client="continue", era="legacy", lists_again=False, instructions=0)},
     ),
     Host(  # docs.windsurf.com/windsurf/cascade/mcp
@@ -453,6 +460,13 @@ def shows_meta(client: str) -> bool:
     """Return whether the model of a client reads the `_meta` of results beside their text."""
     host = host_called(client)
     return host is not None and host.shows_meta
+
+
+def unshown_by(client: str) -> tuple[str, ...]:
+    """Return the types of content that a client was seen to show no model."""
+    host, called = host_called(client), _plain(client)
+    rows = () if host is None else host.unshown.items()
+    return next((kinds for begins, kinds in rows if called.startswith(begins)), ())
 
 
 def host_of(file: Path, section: str = "") -> Host | None:

@@ -43,7 +43,7 @@ from toolfold import (
 from toolfold.machine import paths_of
 from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, frozen, quoted
 
-from ..hosts import Host, host_called
+from ..hosts import Host, host_called, unshown_by
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from .principal import Principal, principal_of
 
@@ -146,6 +146,7 @@ class Request:
         principal: Who asks.
         caller: By what its caller is counted.
         host: The host that its client is of, or one that is not known.
+        unshown: The types of content that its client shows no model.
         extension: The extension for groups that its client declares, if it does.
     """
 
@@ -154,6 +155,7 @@ class Request:
     principal: Principal
     caller: Caller
     host: Host
+    unshown: tuple[str, ...]
     extension: str | None
 
     @classmethod
@@ -161,7 +163,8 @@ class Request:
         """Return what a request says of itself."""
         modern, client = is_modern(ctx), client_of(ctx)
         host = host_called(client) or UNKNOWN_HOST
-        return cls(ctx, modern, principal_of(ctx), caller_of(ctx), host, declared(ctx, modern=modern))
+        extension = declared(ctx, modern=modern)
+        return cls(ctx, modern, principal_of(ctx), caller_of(ctx), host, unshown_by(client), extension)
 
 
 @lru_cache(maxsize=1024)

@@ -6,9 +6,13 @@ import json
 import os
 import random
 import re
+import sys
+from base64 import b64encode
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
+from pathlib import Path
 from tempfile import TemporaryFile
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -17,11 +21,12 @@ from mcp_types import CallToolResult, Implementation, TextContent
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from tests.adapters.gateway.upstreams.shop import Shop
+from tests.adapters.mcp.asgi import endpoint_of
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN
 from toolfold import InvalidArguments, ToolResult, ToolSet
 from toolfold_adapters.hosts import HOSTS, Host, HostView
-from toolfold_adapters.mcp.answer import long_results
+from toolfold_adapters.mcp.answer import files
 from toolfold_adapters.mcp.answer.long_results import LongResults, ResultLimits
 
 pytestmark = pytest.mark.spec("GWY-17")
@@ -316,6 +321,118 @@ async def test_the_result_of_a_server_behind_a_gateway_is_read_on(era: str) -> N
             assert "4711" in text_of(await client.call_tool("read_result", asked))
 
 
+# -- images and audio --------------------------------------------------------------------------------------------------
+
+BYTES = bytes(range(256)) * 400
+PICTURE = {"type": "image", "data": b64encode(BYTES).decode(), "mimeType": "image/png"}
+SOUND = {"type": "audio", "data": b64encode(b"RIFF").decode(), "mimeType": "audio/wav"}
+BEFORE, AFTER = {"type": "text", "text": "before"}, {"type": "text", "text": "after"}
+MIXED = ToolResult((BEFORE, PICTURE, SOUND, AFTER), {"count": 2})
+UNSHOWN = [begins for host in HOSTS for begins in host.unshown]
+
+
+@pytest.mark.parametrize("client_name", UNSHOWN)
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_image_that_a_client_does_not_show_is_described_and_saved(era: str, client_name: str) -> None:
+    async with served(era, client_name, draw=MIXED) as client:
+        assert "read_result" in await names_of(client)
+        result = await client.call_tool("draw", {})
+        texts = [block.text for block in result.content if block.type == "text"]
+        assert (texts[0], texts[3], result.structured_content) == ("before", "after", {"count": 2})
+        assert texts[1].startswith("[An image, image/png, 102,400 bytes, which this client does not show. ")
+        assert texts[2].startswith("[Audio, audio/wav, 4 bytes, which this client does not show. ")
+        asked = {"result": reference_in(texts[1]), "save": True}
+        path = path_in(text_of(await client.call_tool("read_result", asked)))
+        assert path_in(text_of(await client.call_tool("read_result", asked))) == path
+        assert (path.suffix, path.read_bytes()) == (".png", BYTES)
+        if sys.platform != "win32":
+            assert (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777) == (0o600, 0o700)
+        refused = await client.call_tool("read_result", {"result": reference_in(texts[1]), "offset": 0})
+        assert "save=true" in text_of(refused)
+    assert not path.exists()
+    assert not path.parent.exists()
+
+
+def path_in(text: str) -> Path:
+    found = re.match(r"Written to (.*)\. It is deleted with this session", text)
+    assert found is not None, text
+    return Path(found[1])
+
+
+@pytest.mark.spec("GWY-1")
+@pytest.mark.parametrize("client_name", ["claude-code", "codex-mcp-client", "qwen-code", "fast-agent", "cline", "any"])
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_client_that_shows_images_to_a_model_that_sees_them_gets_them(era: str, client_name: str) -> None:
+    async with served(era, client_name, draw=MIXED) as client:
+        result = await client.call_tool("draw", {})
+        assert [block.model_dump(by_alias=True, exclude_none=True) for block in result.content] == [*MIXED.content]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_an_image_beside_a_long_text_is_described_after_its_beginning(era: str) -> None:
+    result = ToolResult(({"type": "text", "text": lines(60_000)}, PICTURE))
+    async with served(era, "copilot", draw=result) as client:
+        answer = await client.call_tool("draw", {})
+        assert [block.type for block in answer.content] == ["text", "text"]
+        assert len(text_of(answer)) < 25_000
+        assert "An image, image/png" in answer.content[1].text  # type: ignore[union-attr]
+
+
+async def test_a_long_text_is_saved_whole_until_its_time_is_over() -> None:
+    results, now = retaining(seconds=60)
+    text = lines(90_000)
+    short = await results.shortened(ToolResult.of_text(text), "a", SMALL)
+    path = path_in(await reading(results, short.text, save=True))
+    assert path.read_text(encoding="utf-8") == text
+    now[0] = 61
+    assert "any more" in await reading(results, short.text, offset=0)
+    assert not path.exists()
+
+
+async def test_a_server_that_is_reached_over_a_network_writes_no_file() -> None:
+    results, _ = retaining()
+    short = await results.shortened(ToolResult.of_text(lines(9_000)), "a", SMALL, caller="address 192.0.2.1")
+    asked = {"result": reference_in(short.text), "save": True}
+    refused = await results.read(asked, "a", SMALL, "address 192.0.2.1")
+    assert refused.is_error
+    assert "no files" in refused.text
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_over_http_an_image_is_described_and_is_not_said_to_be_saved(era: str) -> None:
+    tools = ToolSet("store")
+    tools.register("draw", lambda arguments: MIXED, input_schema=OBJECT)
+    info = Implementation(name="copilot", version="1")
+    async with (
+        endpoint_of(build_server(tools, read_result=True)) as endpoint,
+        endpoint.client(era, client_info=info) as client,
+    ):
+        said = text_of(await client.call_tool("draw", {}))
+    assert said == (
+        "before\n[An image, image/png, 102,400 bytes, which this client does not show.]\n"
+        "[Audio, audio/wav, 4 bytes, which this client does not show.]\nafter"
+    )
+
+
+@pytest.mark.parametrize("other", [{"offset": 0}, {"path": "a"}, {"search": "x"}])
+async def test_a_result_is_saved_or_read(other: dict[str, Any]) -> None:
+    results, _ = retaining()
+    short = await results.shortened(ToolResult.of_text(lines(9_000)), "a", SMALL)
+    with pytest.raises(InvalidArguments, match="not both"):
+        await reading(results, short.text, save=True, **other)
+    assert "00000" in await reading(results, short.text, save=False, offset=0)
+
+
+async def test_what_is_no_base64_is_not_written() -> None:
+    results, _ = retaining()
+    broken = ToolResult(({"type": "image", "data": "!!!!", "mimeType": "image/png"},))
+    request: Any = SimpleNamespace(host=SMALL, caller=None, unshown=("image",))
+    answer = await results.fitted(broken, "a", request, validated=False, less=0)
+    refused = await results.read({"result": reference_in(answer.text), "save": True}, "a", SMALL)
+    results.close()
+    assert (refused.is_error, "base64" in refused.text) == (True, True)
+
+
 @pytest.mark.spec("SAF-4")
 async def test_a_caller_has_no_more_in_all_of_its_sessions_than_a_caller_may_have() -> None:
     results, _ = retaining(per_caller=20_000)
@@ -336,7 +453,7 @@ async def test_large_results_are_in_one_file_in_which_gaps_are_filled(monkeypatc
         made.append(TemporaryFile())  # noqa: SIM115 - what it is for closes it
         return made[-1]
 
-    monkeypatch.setattr(long_results, "TemporaryFile", counted)
+    monkeypatch.setattr(files, "TemporaryFile", counted)
     results, _ = retaining(results=3)
     texts = [lines(100_000 + 30_000 * (one % 3), seed=one) for one in range(9)]
     shown = [(await results.shortened(ToolResult.of_text(text), "a", SMALL)).text for text in texts]

@@ -107,7 +107,7 @@ class Delivery:
             catalog, session = source.snapshot.catalog, source.session
             view = self._tools.runtime.view_of(source.snapshot, self._renderer.names.to_wire)
             extra = self._listed_too if kind == "tool" and catalog.groups else ()
-            if kind == "tool" and self._long_results is not None and request.host.passes is not None:
+            if kind == "tool" and self._long_results is not None and self._long_results.listed_for(request):
                 extra = (*extra, self._long_results.component)
             page = self._tools.runtime.page(view, kind, cursor, extra, "" if session is None else session.id)
             if kind == "tool" and source.listing is not None:
@@ -224,7 +224,8 @@ class Delivery:
         """Return the answer to a call; that of one of several has no handle, which all of them have together."""
         session, reference, ctx = asked.session, asked.reference, asked.request.ctx
         if call.name == READ_RESULT and self._long_results is not None:
-            return await self._long_results.read(call.arguments, _owner(asked), asked.request.host)
+            request = asked.request
+            return await self._long_results.read(call.arguments, _owner(asked), request.host, request.caller)
         relists = reference.relists  # before it may be notified of this call's own changes
         name, snapshot = self._name(session, call.name), session.snapshot
         component = snapshot.catalog.tools.get(name)
@@ -241,17 +242,10 @@ class Delivery:
         changed = reference.issues and _differ(asked.reported, now)
         control = component is not None and component.control is not None
         room = part.room if part else self._answers.room(asked.request.host)
-        if self._long_results is not None and not control and part is None:
+        if self._long_results is not None and not control:
             own = proxy is None and component is not None and "outputSchema" in component.definition
-            request = asked.request
-            result = await self._long_results.shortened(
-                result,
-                _owner(asked),
-                request.host,
-                caller=request.caller,
-                validated=own,
-                less=room if changed else 0,
-            )
+            less = None if part is not None else room if changed else 0
+            result = await self._long_results.fitted(result, _owner(asked), asked.request, validated=own, less=less)
         if not (changed or opened or control or result.is_error):
             return result
         if changed or (reference.issues and not result.is_error and component and component.may_change(call.arguments)):

@@ -16,10 +16,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
-from math import inf
-from tempfile import TemporaryFile
-from threading import Lock
-from typing import IO, Any, TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from attrs import define, evolve
@@ -31,6 +29,9 @@ from toolfold.spi import HANDLE, Caller, Passed, array, frozen, quoted, table
 from ...clock import elapsed
 from ...hosts import Host
 from ...tokens import plural
+from ..request import Request
+from .files import TEXT, Place, SavedFiles, SharedFile
+from .media import Media
 from .proxy import offered
 from .render import dumped, passed
 
@@ -75,55 +76,6 @@ class ResultLimits:
     seconds: float = 3_600
 
 
-@frozen
-class _Place:
-    """Where a text is in the file."""
-
-    start: int
-    size: int
-
-
-class _File:
-    """The texts that are large, in one file: one for each would use up what a process may have open.
-
-    It has no name, so that nobody else opens it and it ends with this process.
-    """
-
-    def __init__(self) -> None:
-        self._places: list[_Place] = []
-        self._lock = Lock()
-        self._file: IO[bytes] | None = None
-
-    def write(self, data: bytes) -> _Place:
-        """Store bytes in the first gap that has room for them."""
-        with self._lock:
-            if self._file is None:
-                self._file = TemporaryFile()  # noqa: SIM115 - until nothing is left in it
-            ends = [0, *(place.start + place.size for place in self._places)]
-            begins = [*(place.start for place in self._places), inf]
-            at = next(at for at, end in enumerate(ends) if begins[at] - end >= len(data))
-            self._places.insert(at, stored := _Place(ends[at], len(data)))
-            self._file.seek(stored.start)
-            self._file.write(data)
-            return stored
-
-    def read(self, place: _Place) -> bytes:
-        """Return the bytes at a place; raises `ValueError` once they are discarded."""
-        with self._lock:
-            if self._file is None or place not in self._places:
-                raise ValueError
-            self._file.seek(place.start)
-            return self._file.read(place.size)
-
-    def discard(self, place: _Place) -> None:
-        """Have other bytes take the place."""
-        with self._lock:
-            self._places.remove(place)
-            if not self._places and self._file is not None:
-                self._file.close()
-                self._file = None
-
-
 @define(eq=False)
 class _Retained:
     """What a result says, as a text and as structured content, if it has some that is not in the text."""
@@ -132,8 +84,10 @@ class _Retained:
     caller: Caller
     size: int
     until: float
-    text: str | _Place
-    structured: str | _Place | None
+    text: str | Place
+    structured: str | Place | None
+    media_type: str = TEXT
+    saved: Path | None = None
 
 
 class LongResults:
@@ -148,7 +102,7 @@ class LongResults:
         self._limits = limits or ResultLimits()
         self._clock = clock
         self._retained: OrderedDict[str, _Retained] = OrderedDict()  # that which was read last is the last
-        self._file = _File()
+        self._file, self._files = SharedFile(), SavedFiles()
         self._one_at_a_time = CapacityLimiter(1)
         self.component, self._arguments = offered(
             READ_RESULT,
@@ -168,16 +122,52 @@ class LongResults:
                     "maxLength": 1_000,
                     "description": "Of JSON, this part alone, such as items.3.name.",
                 },
+                "save": {"type": "boolean", "description": "Write it to a file here, and say where."},
             },
             with_handle=False,
             annotations={"readOnlyHint": True, "idempotentHint": True},
         )
 
-    def listed_for(self, host: Host) -> bool:
-        """Return whether a client of a host is offered `read_result`."""
-        return host.passes is not None
+    def listed_for(self, request: Request) -> bool:
+        """Return whether a client is offered `read_result`."""
+        return request.host.passes is not None or bool(request.unshown)
 
     # -- a result -----------------------------------------------------------------------------------------------------
+
+    async def fitted(
+        self, result: ToolResult, owner: str, request: Request, *, validated: bool, less: int | None
+    ) -> ToolResult:
+        """Return a result as a client shows it: its beginning if it is long, and what images are that it does not show.
+
+        Args:
+            result: The result of a tool.
+            owner: Whose it is.
+            request: Who asked for it.
+            validated: As of `shortened`.
+            less: As of `shortened`, or `None` if it is not to be shortened.
+        """
+        host, caller, unshown = request.host, request.caller, request.unshown
+        if less is not None:
+            left = less + _NOTE_BYTES * sum(block.get("type") in unshown for block in result.content)
+            result = await self.shortened(result, owner, host, caller=caller, validated=validated, less=left)
+        if not unshown or result.needs is not None or (answer := _answer_of(result)) is None:
+            return result
+        whole = _Whole.of(answer)
+        found = [Media.of(block, unshown) for block in whole.blocks]
+        if not any(found):
+            return result
+        content = [
+            block if media is None else media.described(self._way_to_save(media, owner, caller))
+            for block, media in zip(whole.blocks, found, strict=True)
+        ]
+        return _with(result, answer, content, structured=whole.structured)
+
+    def _way_to_save(self, media: Media, owner: str, caller: Caller) -> str:
+        """Return how it is saved from now on, or `""` if it can't be."""
+        if caller is not None:  # the file would be on another machine
+            return ""
+        reference = self._retain(owner, media.data, None, caller, media.media_type)
+        return "" if reference is None else f'{READ_RESULT} with result="{reference}" and save=true writes it to a file'
 
     async def shortened(
         self,
@@ -228,7 +218,9 @@ class LongResults:
         reference = self._retain(owner, text, None, caller)
         return None if reference is None else f'{READ_RESULT} with result="{reference}" reads on'
 
-    def _retain(self, owner: str, text: str, structured: str | None, caller: Caller) -> str | None:
+    def _retain(
+        self, owner: str, text: str, structured: str | None, caller: Caller, media_type: str = TEXT
+    ) -> str | None:
         """Return the reference of a result that is retained from now on, or `None` if there is no room for it."""
         limits, size = self._limits, _size(text) + _size(structured or "")
         self._expire()
@@ -242,7 +234,7 @@ class LongResults:
         reference = secrets.token_urlsafe(16)
         until = self._clock() + limits.seconds
         written = None if structured is None else self._stored(structured)
-        self._retained[reference] = _Retained(owner, caller, size, until, self._stored(text), written)
+        self._retained[reference] = _Retained(owner, caller, size, until, self._stored(text), written, media_type)
         return reference
 
     def _make_room(self, counts: Callable[[_Retained], bool], size: int, results: int | None = None) -> None:
@@ -254,7 +246,7 @@ class LongResults:
             used -= each
             self._discard(reference)
 
-    def _stored(self, text: str) -> str | _Place:
+    def _stored(self, text: str) -> str | Place:
         return text if len(text) <= _IN_MEMORY else self._file.write(_encoded(text))
 
     def end(self, owner: str) -> None:
@@ -275,19 +267,23 @@ class LongResults:
     def _discard(self, reference: str) -> None:
         gone = self._retained.pop(reference)
         for one in (gone.text, gone.structured):
-            if isinstance(one, _Place):
+            if isinstance(one, Place):
                 self._file.discard(one)
+        if gone.saved is not None:
+            self._files.discard(gone.saved)
 
     # -- reading on ---------------------------------------------------------------------------------------------------
 
-    async def read(self, arguments: Mapping[str, Any], owner: str, host: Host) -> ToolResult:
+    async def read(self, arguments: Mapping[str, Any], owner: str, host: Host, caller: Caller = None) -> ToolResult:
         """Return the answer to a call of `read_result`.
 
         Raises:
             InvalidArguments: They do not fit.
         """
         asked = self._arguments.check(READ_RESULT, {key: arguments[key] for key in arguments if key != HANDLE})
-        given = [name for name in ("search", "offset", "line") if name in asked]
+        saves = bool(asked.get("save"))
+        given = ["save"] if saves else []
+        given += [name for name in ("search", "offset", "line", *(("path",) if saves else ())) if name in asked]
         if len(given) > 1:
             raise InvalidArguments(READ_RESULT, {f"arguments.{given[1]}": f"give it or {given[0]}, not both"})
         reference = asked["result"]
@@ -298,7 +294,11 @@ class LongResults:
         one.until = self._clock() + self._limits.seconds
         self._retained.move_to_end(reference)
         room = max((host.passes or PAGE_BYTES) * 4 // 5 - _NOTE_BYTES, _LEAST_BEGINNING)
-        work = partial(self._read, one, asked, room)
+        if saves and caller is not None:
+            return _error("This server may be on another machine, so it writes no files: read on by offset.")
+        if not saves and one.media_type != TEXT:
+            return _error("It is no text: save=true writes it to a file.")
+        work = partial(self._save, reference, one) if saves else partial(self._read, one, asked, room)
         try:
             if one.size > _IN_MEMORY:
                 return await to_thread.run_sync(work, limiter=self._one_at_a_time)
@@ -306,10 +306,27 @@ class LongResults:
         except ValueError:  # it was discarded meanwhile
             return _error(f"There is no result {quoted(reference)} any more: call the tool again.")
 
+    def _save(self, reference: str, one: _Retained) -> ToolResult:
+        """Write a result to a file and return where; raises `ValueError` if it is discarded."""
+        if one.saved is None:
+            text = self._file.read(one.text) if isinstance(one.text, Place) else _encoded(one.text)
+            try:
+                path = self._files.write(text, one.media_type)
+            except ValueError:
+                return _error("It is no base64, so it can't be written.")
+            except OSError as error:
+                return _error(f"It can't be written: {error.strerror or error}.")
+            if self._retained.get(reference) is not one:
+                self._files.discard(path)
+                raise ValueError
+            one.saved = path
+        until = f"with this session, or {self._limits.seconds / 60:.0f} minutes after it was last asked for"
+        return ToolResult.of_text(f"Written to {one.saved}. It is deleted {until}.")
+
     def _read(self, one: _Retained, asked: Mapping[str, Any], room: int) -> ToolResult:
         """Return the part of a result that is asked for; raises `ValueError` if it is discarded."""
         part = one.structured if "path" in asked and one.structured is not None else one.text
-        text = self._file.read(part).decode("utf-8", "surrogatepass") if isinstance(part, _Place) else part
+        text = self._file.read(part).decode("utf-8", "surrogatepass") if isinstance(part, Place) else part
         return _part_of(text, asked, room)
 
 
