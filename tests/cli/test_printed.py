@@ -25,6 +25,8 @@ ELSEWHERE = {
     "toolfold init( --undo| --measure)?": "it asks: tests/cli/test_init.py",
     "toolfold evaluate( --player hosts .*)?": "it plays for minutes: tests/adapters/evaluation",
     "toolfold evaluate (.* )?--model .*": "it asks a model",
+    "toolfold login .*": "what it asks and stores: tests/cli/test_login.py",
+    "toolfold logins --store .*": "it needs a Redis",
 }
 """The examples of the help that no transcript has, and why."""
 
@@ -108,6 +110,11 @@ def test_what_init_prints() -> None:
 @pytest.mark.spec("GWY-5", "NAM-4", "GRP-2")
 def test_what_inspect_prints() -> None:
     played("inspect")
+
+
+@pytest.mark.spec("GWY-19")
+def test_what_logins_prints() -> None:
+    played("logins")
 
 
 @pytest.mark.spec("PRO-2")

@@ -39,7 +39,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[Served]:
 
     async def serve(tools: Any, *, transport: str, on_ready: Callable[[str], None], **options: Any) -> None:
         address = {name: options.pop(name) for name in of_http}
-        assert options.pop("auth") is None
+        assert (options.pop("auth"), options.pop("logins")) == (None, None)
         address["live"] = options.pop("live")
         made = mcp.build_server(tools, **options) if isinstance(tools, ToolSet) else as_server(tools, {})
         servers.append(Served(made, options, {"transport": transport, **address}))
