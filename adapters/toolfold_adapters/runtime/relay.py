@@ -53,11 +53,16 @@ REPEATABLE = frozenset(
         *HANDSHAKES,
         *STANDING,
         "completion/complete",
+        "groups/get",
         "ping",
         "prompts/get",
         "resources/read",
         "resources/unsubscribe",
+        "skills/get",
         "subscriptions/listen",
+        "tasks/get",
+        "tasks/result",
+        "tools/resolve",
     }
 )
 """Requests that may be made again, beside those for lists: they change nothing, or nothing more."""

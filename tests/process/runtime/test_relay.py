@@ -15,10 +15,23 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp_types.methods import SPEC_CLIENT_METHODS
 
 from tests.process.serving import ENVIRONMENT
+from toolfold_adapters.gateway.serving.extensions import RESOLVE
+from toolfold_adapters.gateway.serving.tasks import LIST, METHODS
 from toolfold_adapters.runtime import place
-from toolfold_adapters.runtime.relay import CLOSED, CONTROL, LOST, MOST_REPEATS, SERVED, Relay, parsed
+from toolfold_adapters.runtime.relay import (
+    CLOSED,
+    CONTROL,
+    HANDSHAKES,
+    LOST,
+    MOST_REPEATS,
+    SERVED,
+    STANDING,
+    Relay,
+    parsed,
+)
 
 SECONDS = 60
 INITIALIZE = {"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a-host", "version": "1"}}
@@ -397,6 +410,29 @@ def test_a_call_is_repeated_by_what_was_known_of_its_tool_when_it_was_made(
         assert host.hear() == {"id": 5, "error": {"code": CLOSED, "message": LOST}}
         host.say(id=6, method="ping")
         assert [side.hear().get("id") for _ in range(4)] == [1, None, 4, 6]
+
+
+CHANGING = ("tasks/cancel", "tasks/update", "tools/call", "weather/at")
+"""Requests that may do more each time, that of an extension among them."""
+
+
+@pytest.mark.spec("GWY-15", "GWY-18")
+def test_a_request_that_only_reads_is_made_again_and_no_other(folder: Path, runtime: RuntimePlayed) -> None:
+    reading = sorted({*SPEC_CLIENT_METHODS, *METHODS, LIST, RESOLVE, "groups/get", "skills/get"} - {*CHANGING})
+    reading = [method for method in reading if method not in (*HANDSHAKES, *STANDING)]
+    with relaying(folder, runtime) as host:
+        side, _ = runtime.taken()
+        opened(host, side)
+        for number, method in enumerate((*reading, *CHANGING), 2):
+            host.say(id=number, method=method, params={})
+            assert side.hear()["method"] == method
+        runtime.end()
+        side, _ = runtime.taken()
+        assert [side.hear()["method"] for _ in range(2)] == ["initialize", "notifications/initialized"]
+        assert [side.hear()["method"] for _ in reading] == reading
+        lost = [host.hear() for _ in CHANGING]
+        assert [one["id"] for one in lost] == [len(reading) + number for number in range(2, 2 + len(CHANGING))]
+        assert {one["error"]["message"] for one in lost} == {LOST}
 
 
 @pytest.mark.spec("GWY-15")
