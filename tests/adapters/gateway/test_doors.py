@@ -20,7 +20,7 @@ import anyio.to_thread
 import httpx2
 import mcp_types as t
 import pytest
-from attrs import fields, frozen
+from attrs import evolve, fields, frozen
 from mcp.server import Server
 
 from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of, refuse, wired, without_extensions
@@ -32,10 +32,15 @@ from toolfold.spi import KINDS
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, open_gateway
 from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig, RightsConfig
 from toolfold_adapters.gateway.gateway import ANY_URI
+from toolfold_adapters.gateway.serving.extensions import RESOLVE
+from toolfold_adapters.gateway.serving.tasks import ABLE, LIST, METHODS, TaskIds
 from toolfold_adapters.gateway.stored import Approvals
 from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 from toolfold_adapters.gateway.upstream.wire import Wire, connect
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.address.signed import KEY_VARIABLE
+from toolfold_adapters.mcp.answer.render import dumped
+from toolfold_adapters.mcp.principal import NOBODY, Principal
 from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META
 from toolfold_adapters.observe.status import STATUS_TOOL, include_status
 from toolfold_adapters.skills import read_skill
@@ -46,7 +51,7 @@ pytestmark = pytest.mark.spec("ISO-2")
 
 SECRET = "word of out"
 ERAS: tuple[ConnectMode, ...] = ("legacy", "auto")
-KEY = "a key of sixteen characters"
+KEY = "a-key-of-sixteen-characters"
 URIS = {"listed": "out://list", "by template": "out://items/1", "unlisted": "out://unlisted"}
 SPELLINGS = (
     "OUT://list",
@@ -83,6 +88,25 @@ class Vault(Shop):
         self.word = f"a word of {name}" + (", changed" if changed else "")
         self.server.instructions = self.word
         self.asked: list[str] = []
+        self.server.middleware.append(self.introduce)
+        for method in (*METHODS, LIST, RESOLVE, f"{name}/look"):
+            self.server.add_request_handler(method, t.RequestParams, self.beside)
+
+    async def introduce(self, ctx: Context, call_next: Any) -> Any:
+        """Say that calls can be tasks, and that there is an extension of its own."""
+        answer = await call_next(ctx)
+        if ctx.method != "initialize":
+            return answer
+        given = dumped(answer)
+        able = {"tasks": ABLE, "experimental": {f"example.org/{self.name}": {}}}
+        return {**given, "capabilities": {**given["capabilities"], **able}}
+
+    async def beside(self, ctx: Context, params: Any) -> dict[str, Any]:
+        """Answer what the SDK knows nothing of."""
+        self.asked.append(ctx.method)
+        state = {"taskId": "t-1", "status": "working", "statusMessage": self.word, "ttl": None}
+        state |= dict.fromkeys(("createdAt", "lastUpdatedAt"), "2026-01-01T00:00:00Z")
+        return {"tasks": [state]} if ctx.method == LIST else {**state, "name": "take"}
 
     async def list_tools(self, ctx: Context, params: Any) -> t.ListToolsResult:
         schema: dict[str, Any] = {"type": "object"}
@@ -127,6 +151,12 @@ def vault(changed: str, name: str) -> Vault:
     return Vault(name, changed=name == changed)
 
 
+@pytest.fixture(autouse=True)
+def key_of_ids(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the ids of tasks signed as those of the table are."""
+    monkeypatch.setenv(KEY_VARIABLE, KEY)
+
+
 # -- the table --------------------------------------------------------------------------------------------------------
 
 
@@ -154,6 +184,8 @@ class Door:
 
 
 FIND = {"query": "take"}
+ADA = Principal("ada", "issuer", "client")
+TASK, TASK_OF_ADA = ({"taskId": TaskIds([KEY]).of("out", "t-1", one.key)} for one in (NOBODY, ADA))
 STUBS = ("toolfold://stubs.py", "toolfold://stubs.ts")
 OWN = ("open_group", "find_tools", "call_tool", "read_tool", "call_tools", STATUS_TOOL, *STUBS)
 DOORS: dict[str, Door] = {
@@ -185,6 +217,10 @@ DOORS: dict[str, Door] = {
         "completion/complete",
         {"ref": {"type": "ref/resource", "uri": "out://items/{x}"}, "argument": {"name": "x", "value": "a"}},
     ),
+    **{f"a task, by {method}": Door(method, TASK) for method in METHODS},
+    "tasks listed": Door(LIST, eras=("legacy",)),
+    "a call resolved": Door(RESOLVE, CALL, needs_group=True),
+    "a method of its extension": Door("out/look"),
     "groups listed": Door("groups/list"),
     "a group disclosed": Door("groups/get", {"name": "out"}),
     "how servers are doing": Door("tools/call", {"name": STATUS_TOOL}, says_why=True),
@@ -203,6 +239,8 @@ NO_DOORS = {
     ANY_URI: "is what resources/read of a URI that nobody lists is registered as",
 }
 """Handlers and control tools through which nothing of a server is reached, and why."""
+NO_HANDLERS = (RESOLVE, "out/look")
+"""Methods that no handler of a gateway is for: what is none of the protocol is passed on before."""
 
 
 # -- ways to serve ----------------------------------------------------------------------------------------------------
@@ -355,7 +393,8 @@ async def test_a_door_is_so_for_a_caller_that_has_lists_of_its_own(guard: str, t
         server = server_of(gateway, guard, delivery="principal")
         async with endpoint_of(server, authenticated=True) as endpoint:
             for name, door in rows.items():
-                said = await posted(endpoint, door, {"authorization": "Bearer ada"})
+                own = evolve(door, params=TASK_OF_ADA) if door.params is TASK else door
+                said = await posted(endpoint, own, {"authorization": "Bearer ada"})
                 if came_through(house, said.text):
                     through.add(name)
                 for vault in house.of("out"):
@@ -365,7 +404,8 @@ async def test_a_door_is_so_for_a_caller_that_has_lists_of_its_own(guard: str, t
 
 
 async def posted(endpoint: Endpoint, door: Door, headers: Mapping[str, str], query: str = "") -> Any:
-    named = {"mcp-name": door.params["uri"]} if door.method == "resources/read" else {}
+    name = door.params.get({"resources/read": "uri", **dict.fromkeys(METHODS, "taskId")}.get(door.method, ""))
+    named = {} if name is None else {"mcp-name": name}
     return await endpoint.post(door.method, dict(door.params), query, {**named, **headers})
 
 
@@ -655,4 +695,4 @@ async def test_every_handler_and_control_tool_has_a_row(tmp_path: Path) -> None:
         own = {name for kind in KINDS for name in components[kind].by_name if find(kind, name) is None}
         found = {*server._request_handlers, *own, *gateway.reserved} - {"tools/call"}
     assert found - {door.opens for door in DOORS.values()} - NO_DOORS.keys() == set()
-    assert {door.opens for door in DOORS.values()} - {"tools/call"} <= found
+    assert {door.opens for door in DOORS.values()} - {"tools/call", *NO_HANDLERS} <= found

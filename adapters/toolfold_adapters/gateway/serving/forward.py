@@ -160,16 +160,11 @@ class Forwarding:
         principal, _ = client.asks_as
 
         async def perform(call: RequestInProgress) -> dict[str, Any]:
-            try:
-                if (row := self._row_of(principal)) is not None:
-                    self._allowances.take(principal, row)
+            async def answered() -> dict[str, Any]:
                 link = asked.upstream.link(client, call=True)
-                answer = await link.performed(partial(_answered, link, asked, call, self.task_ids), client, call)
-                if row is not None:
-                    self._allowances.use(principal, row, answer)
-                return answer
-            finally:
-                self._clients.release(client)  # not before: the call may outlive the request that began it
+                return await link.performed(partial(_answered, link, asked, call, self.task_ids), client, call)
+
+            return await self.counted(client, principal, answered)
 
         await made_meanwhile(asked.upstream.callers, call)
         translated = not asked.upstream.modern or self.dialogues.wait_for(call)  # it may have become modern meanwhile
@@ -179,6 +174,28 @@ class Forwarding:
             return await perform(call)
         except LoginRequired as required:
             return asking(required, client, call)
+
+    async def counted(
+        self, client: DownstreamClient, principal: Principal, answered: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        """Return what `answered` returns, a request of an upstream that counts for a caller; raises `ToolError`.
+
+        SPEC GWY-19.
+        """
+        try:
+            if (row := self._row_of(principal)) is not None:
+                self._allowances.take(principal, row)
+            answer = await answered()
+            if row is not None:
+                self._allowances.use(principal, row, answer)
+            return answer
+        finally:
+            self._clients.release(client)  # not before: the call may outlive the request that began it
+
+    def may_destroy(self, principal: Principal) -> bool:
+        """Return whether a caller may ask for what nobody says of whether it only reads."""
+        row = self._row_of(principal)
+        return row is None or row.access == "destructive"
 
 
 def _message(item: Item, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import TYPE_CHECKING, Any, cast
@@ -35,6 +35,7 @@ from ...mcp.principal import Principal, principal_of
 from ...mcp.request import is_modern
 from ...names import WIRE_SEPARATOR
 from ..grouping import Placed
+from ..stored import Item
 from ..upstream.life import LoginRequired, UpstreamError
 from ..upstream.link import Link
 from ..upstream.notifications import check_uri
@@ -177,7 +178,11 @@ class Requests:
             if ctx.method == extensions.RESOLVE and isinstance(name, str):
                 return await self._resolved(ctx, session, client, asked)
             upstream = extensions.upstream_for(ctx.method, self._admitted(session.profile))
-            return None if upstream is None else await self._asked_of(upstream, ctx, client, asked)
+            if upstream is None:
+                return None
+            if not self._gateway.forwarding.may_destroy(client.asks_as[0]):
+                raise ToolError(f"{quoted(ctx.method)} may change something, which you may not.")
+            return await self._asked_of(upstream, ctx, client, asked)
 
     async def _resolved(
         self, ctx: ServerContext, session: Session, client: DownstreamClient, asked: dict[str, Any]
@@ -188,17 +193,21 @@ class Requests:
             asked = {**asked, "name": str(inside.get("name")), "arguments": table(inside.get("arguments")) or {}}
         placed = self._find(session, "tool", asked["name"])
         upstream = self._gateway.upstreams[placed.server]
-        answer = await self._asked_of(upstream, ctx, client, {**asked, "name": placed.original})
+        item: Item = (placed.kind, placed.original)
+        answer = await self._asked_of(upstream, ctx, client, {**asked, "name": placed.original}, item)
         return {**answer, "name": name} if answer.get("name") == placed.original else answer
 
     async def _asked_of(
-        self, upstream: Upstream, ctx: ServerContext, client: DownstreamClient, asked: dict[str, Any]
+        self,
+        upstream: Upstream,
+        ctx: ServerContext,
+        client: DownstreamClient,
+        asked: dict[str, Any],
+        item: Item | None = None,
     ) -> dict[str, Any]:
         call, link = RequestInProgress(ctx), upstream.link(client, call=True)
-        try:
-            answer = await link.performed(partial(tasks.asked, link, ctx.method, asked, client, call), client, call)
-        finally:
-            self._gateway.clients.release(client)
+        ask = partial(tasks.asked, link, ctx.method, asked, client, call, item=item)
+        answer = await self._counted(client, partial(link.performed, ask, client, call))
         given = own_fields(extensions.checked(answer, ctx.method))
         return {"resultType": "complete", **given} if is_modern(ctx) else given
 
@@ -207,10 +216,17 @@ class Requests:
         async with self._handlers.session(ctx) as session:
             client = self._client(session, ctx)
             upstream = extensions.upstream_for(ctx.method, self._admitted(session.profile))
-        wire = None if upstream is None else upstream.link(client).wire
-        if wire is not None:
-            await wire.notify(ctx.method, own_fields(ctx.params))
+        if upstream is None or not self._gateway.forwarding.may_destroy(client.asks_as[0]):
+            return None
+        link = upstream.link(client)
+        if link.wire is not None and await link.usable(None):
+            await link.wire.notify(ctx.method, own_fields(ctx.params))
         return None
+
+    async def _counted(
+        self, client: DownstreamClient, answered: Callable[[], Awaitable[dict[str, Any]]]
+    ) -> dict[str, Any]:
+        return await self._gateway.forwarding.counted(client, client.asks_as[0], answered)
 
     async def task(self, ctx: ServerContext, params: types.GetTaskRequestParams) -> dict[str, Any]:
         """Answer a request about a task, which its upstream answers."""
@@ -224,10 +240,9 @@ class Requests:
             call = RequestInProgress(ctx)
             link = client.tasks.get((server, task)) or upstream.link(client, call=True)
             about = {**own_fields(ctx.params), "taskId": task}
-            try:
-                answer = await link.performed(partial(tasks.asked, link, ctx.method, about, client, call), client, call)
-            finally:
-                self._gateway.clients.release(client)
+            item = link.tasks.item(task)
+            ask = partial(tasks.asked, link, ctx.method, about, client, call, item=item)
+            answer = await self._counted(client, partial(link.performed, ask, client, call))
             return tasks.answered(ctx.method, answer, params.task_id, task, link)
 
     async def list_tasks(self, ctx: ServerContext, params: types.PaginatedRequestParams) -> dict[str, Any]:
@@ -240,7 +255,7 @@ class Requests:
             for upstream in self._gateway.upstreams.values():
                 if not tasks.lists(upstream) or not self._gateway.registration.admits(upstream.key, session.profile):
                     continue
-                with suppress(ToolfoldError):  # one that does not answer has no tasks now
+                with suppress(UpstreamError, ProtocolError):  # one that does not answer has no tasks now
                     found += await self._tasks_at(upstream, client, RequestInProgress(ctx))
             return {"tasks": found}
 
@@ -249,7 +264,8 @@ class Requests:
     ) -> list[dict[str, Any]]:
         """Return the tasks of a client at an upstream, with the ids that the client has."""
         link, ids = upstream.link(client, call=True), self._gateway.forwarding.task_ids
-        given = await link.performed(partial(tasks.listed, link, client), client, call)
+        answer = await self._counted(client, partial(link.performed, partial(tasks.listed, link, client), client, call))
+        given: list[dict[str, Any]] = answer["tasks"]
         return [{**one, "taskId": ids.of(upstream.key, one["taskId"], client.principal.key)} for one in given]
 
     async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:

@@ -35,6 +35,7 @@ from ..upstream.life import ConnectionLost
 from .pages import with_id
 
 if TYPE_CHECKING:
+    from ..stored import Item
     from ..upstream.link import Link
     from ..upstream.upstream import Upstream
     from ..upstream.wire import Wire
@@ -100,12 +101,14 @@ class Task:
         client: Whose it is.
         id: The id that the client has; `None` if the gateway itself waits for it.
         until: When it need not be remembered any more.
+        tool: The tool that was called, by its name there.
         changed: Is set when the upstream says of itself that its state changed.
     """
 
     client: DownstreamClient
     id: str | None
     until: float
+    tool: str
     changed: anyio.Event = field(factory=anyio.Event)
 
 
@@ -128,6 +131,11 @@ class OpenTasks:
     def open(self, now: float) -> bool:
         """Return whether any task may still be asked for."""
         return any(task.until > now for task in self._tasks.values())
+
+    def item(self, task: str) -> Item | None:
+        """Return the tool whose call a task is, if that is remembered."""
+        known = self._tasks.get(task)
+        return None if known is None else ("tool", known.tool)
 
     def owned(self, task: str, client: DownstreamClient) -> bool:
         """Return whether a client started a task over this connection."""
@@ -240,8 +248,8 @@ class TaskCall:
         if started is None or not isinstance(started.get("taskId"), str):
             return answer
         if task is None:
-            return await self._waited(started)
-        return {**related_to(answer, None), "task": self._noted(started)}
+            return await self._waited(started, params["name"])
+        return {**related_to(answer, None), "task": self._noted(started, params["name"])}
 
     async def _made_modern(self, params: Mapping[str, Any]) -> dict[str, Any]:
         able = able_as(self.call, self.client.capabilities)
@@ -256,13 +264,13 @@ class TaskCall:
             answer = await self._request("tools/call", params, _with_extension(able, declared=True))
         if answer.get("resultType") != "task" or not isinstance(answer.get("taskId"), str):
             return answer
-        return self._noted(answer) if knows else await self._waited(answer)
+        return self._noted(answer, params["name"]) if knows else await self._waited(answer, params["name"])
 
-    def _noted(self, started: Mapping[str, Any]) -> dict[str, Any]:
+    def _noted(self, started: Mapping[str, Any], tool: str) -> dict[str, Any]:
         """Note a task for its client, and return it with the id that the client has from now on."""
         name = started["taskId"]
         given = self.id_for(name)
-        self.link.tasks.note(name, Task(self.client, given, self._until(started)))
+        self.link.tasks.note(name, Task(self.client, given, self._until(started), tool))
         known = self.client.tasks
         known[self.link.upstream.key, name] = self.link
         if len(known) > MOST_TASKS:
@@ -276,10 +284,10 @@ class TaskCall:
 
     # -- waited for here -----------------------------------------------------------------------------------------------
 
-    async def _waited(self, started: Mapping[str, Any]) -> dict[str, Any]:
+    async def _waited(self, started: Mapping[str, Any], tool: str) -> dict[str, Any]:
         """Return the result of a task, for a client that knows none; raises `ToolError` if it has none in time."""
         name = started["taskId"]
-        task = Task(self.client, None, self._until(started))
+        task = Task(self.client, None, self._until(started), tool)
         self.link.tasks.note(name, task)
         ended = False
         try:
@@ -395,8 +403,14 @@ async def asked(
     client: DownstreamClient,
     call: RequestInProgress,
     wire: Wire,
+    *,
+    item: Item | None = None,
 ) -> dict[str, Any]:
-    """Return what an upstream answers to a request about a task, after all that came before it has been passed on."""
+    """Return what an upstream answers to a request that is about none of its lists but `item`, if that is given.
+
+    All that came before the answer has been passed on by then.
+    """
+    await link.check_usable(item)
     try:
         return await wire.request(method, params, capabilities=client.capabilities, cause=call)
     finally:
@@ -417,8 +431,10 @@ def lists(upstream: Upstream) -> bool:
     return "list" in able
 
 
-async def listed(link: Link, client: DownstreamClient, wire: Wire) -> list[Mapping[str, Any]]:
+async def listed(link: Link, client: DownstreamClient, wire: Wire) -> dict[str, Any]:
     """Return the tasks that an upstream lists of a client: over a shared connection, those that it began."""
+    if not await link.usable(None):
+        return {"tasks": []}
     found: list[Mapping[str, Any]] = []
     params: dict[str, Any] = {}
     for _ in range(MOST_PAGES):
@@ -428,4 +444,5 @@ async def listed(link: Link, client: DownstreamClient, wire: Wire) -> list[Mappi
         if not isinstance(cursor := page.get("nextCursor"), str):
             break
         params = {"cursor": cursor}
-    return [one for one in found if link.client is client or link.tasks.owned(one["taskId"], client)]
+    own = link.client is client
+    return {"tasks": [one for one in found if own or link.tasks.owned(one["taskId"], client)]}

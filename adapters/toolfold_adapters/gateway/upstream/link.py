@@ -323,24 +323,30 @@ class Link:
         spellings = Spellings(names["resource"], names["resource_template"])
         return _Reviewed(withheld, spellings, frozenset(offered.by_name("resource")))
 
-    async def usable(self, item: Item) -> bool:
-        """Return whether something may be used as the server lists it now: a change of its lists is learned first."""
+    async def usable(self, item: Item | None) -> bool:
+        """Return whether something may be used as the server lists it now: a change of its lists is learned first.
+
+        Of what is in no list, `None`, nobody knows what it leads to, so it may not while anything is withheld.
+        """
         if self.upstream.quarantine:
             while not self._current.is_set():
                 await self._current.wait()
+        if item is None:
+            return not self._reviewed.withheld
         return item not in self._reviewed.withheld and not self._may_be_withheld(item)
 
-    async def check_usable(self, item: Item) -> None:
+    async def check_usable(self, item: Item | None) -> None:
         """Raise `ToolError` for what may not be used, and log it for the operator (SPEC GWY-11)."""
         if await self.usable(item):
             return
         has = (
             "has changed since it was approved"
-            if item in self._reviewed.withheld
+            if item is None or item in self._reviewed.withheld
             else "may be one that is not approved"
         )
+        what = "Something" if item is None else f"The {words_for(item)}"
         text = (
-            f"The {words_for(item)} of the MCP server {self.upstream.name!r} {has}, so it was not used. "
+            f"{what} of the MCP server {self.upstream.name!r} {has}, so it was not used. "
             "`toolfold approve` shows the difference and approves it."
         )
         log.warning("%s", text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -16,6 +17,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from tests.adapters.gateway.inprocess import SECONDS, config_of, wired
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import Runtime, open_gateway
+from toolfold_adapters.gateway.config.settings import RightsConfig
 from toolfold_adapters.gateway.serving.extensions import RESOLUTION, RESOLVE
 from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
@@ -77,10 +79,13 @@ class Extended:
 
 
 @asynccontextmanager
-async def client_of(*servers: Extended, notified: list[Any] | None = None) -> AsyncGenerator[Wire]:
+async def client_of(
+    *servers: Extended, notified: list[Any] | None = None, rights: Mapping[str, RightsConfig] = MappingProxyType({})
+) -> AsyncGenerator[Wire]:
     """A client of a gateway of these servers, of their era, which declares an extension of its own."""
     modern, by_name = servers[0].modern, {one.name: one for one in servers}
     config = config_of(*by_name, "plain", mode="auto" if modern else "legacy")
+    config = config.model_copy(update={"rights": dict(rights)})
     by_name["plain"] = Extended("plain", modern, {})
     runtime = Runtime(clock=lambda: 0.0, transport=lambda upstream, name: by_name[name].transport())
     able = {"extensions": {"example.org/weather": {"v": 1}}}
@@ -187,3 +192,30 @@ async def test_a_call_is_resolved_by_the_server_of_its_tool_with_the_names_of_ei
     ((method, params),) = other.asked
     assert (method, params["name"], params["arguments"]) == (RESOLVE, "rain", {"city": "Basel"})
     assert one.asked == []
+
+
+@pytest.mark.spec("GWY-19", "ISO-2")
+@ERAS
+@pytest.mark.parametrize("access", ["read", "write"])
+async def test_who_may_not_do_everything_asks_nothing_of_an_extension(modern: bool, access: Any) -> None:
+    server = weather(modern=modern)
+    async with client_of(server, rights={"*": RightsConfig(access=access)}) as wire:
+        with pytest.raises(ProtocolError, match="weather/at may change something, which you may not"):
+            await wire.request("weather/at", {"city": "Basel"})
+        await wire.notify("notifications/weather/moved", {"to": "Basel"})
+        await anyio.wait_all_tasks_blocked()
+    assert server.asked == []
+
+
+@pytest.mark.spec("GWY-19", "SAF-4")
+@ERAS
+async def test_what_is_asked_of_an_extension_counts_as_a_call_does(modern: bool) -> None:
+    server = weather(modern=modern)
+    rights = {"*": RightsConfig(access="destructive", calls_per_minute=2)}
+    async with client_of(server, rights=rights) as wire:
+        assert (await wire.request("weather/at", {"city": "Basel"}))["by"] == "weather"
+        await wire.request(RESOLVE, {"name": "weather__rain", "arguments": {}})
+        for method, params in (("weather/at", {}), (RESOLVE, {"name": "weather__rain", "arguments": {}})):
+            with pytest.raises(ProtocolError, match="Your limit of 2 calls a minute is reached"):
+                await wire.request(method, params)
+    assert len(server.asked) == 2

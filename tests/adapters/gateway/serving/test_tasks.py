@@ -15,6 +15,7 @@ from tests.adapters.gateway.upstreams.tasks import ASKED, OneTask, TaskServer
 from tests.adapters.mcp.test_call_tools import call as one_call
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
+from toolfold_adapters.gateway.config.settings import RightsConfig
 from toolfold_adapters.gateway.serving import tasks as module
 from toolfold_adapters.gateway.serving.tasks import EXTENSION, RELATED, TaskIds
 from toolfold_adapters.gateway.upstream.handshake import ConnectMode
@@ -401,3 +402,33 @@ async def test_the_extension_is_declared_where_a_server_declares_it() -> None:
 async def test_a_server_without_tasks_offers_none() -> None:
     async with gate(TaskServer(modern=True)) as (_, front), User().at(front, "legacy") as client:
         assert "tasks" not in client.facts.capabilities
+
+
+@pytest.mark.spec("GWY-19", "SAF-4")
+@FORMS
+async def test_what_is_asked_of_a_task_counts_as_a_call_does(modern: bool) -> None:
+    server = TaskServer(modern)
+    rights = {"*": RightsConfig(access="destructive", calls_per_minute=3)}
+    async with gate(server) as (gateway, front), User().at(front, era_of(modern), KNOWS) as client:
+        await gateway.reconfigure(gateway.config.model_copy(update={"rights": rights}))
+        task = await begun(client)
+        for _ in range(2):
+            assert (await client.request("tasks/get", {"taskId": task}))["status"] == "working"
+        for method in ("tasks/get", "tasks/cancel"):
+            with pytest.raises(ProtocolError, match="Your limit of 3 calls a minute is reached"):
+                await client.request(method, {"taskId": task})
+        assert (len(server.of("tasks/get")), server.of("tasks/cancel")) == (2, [])
+
+
+@pytest.mark.spec("GWY-19", "SAF-4")
+async def test_the_tokens_of_the_result_of_a_task_count() -> None:
+    server = TaskServer()
+    rights = {"*": RightsConfig(access="destructive", tokens_per_day=150)}
+    async with gate(server) as (gateway, front), User().at(front, "legacy") as client:
+        await gateway.reconfigure(gateway.config.model_copy(update={"rights": rights}))
+        task = await begun(client)
+        server.tasks["t-1"].answers = {"q": "word " * 400}
+        server.tasks["t-1"].to("completed")
+        assert "did long" in text_of(await client.request("tasks/result", {"taskId": task}))
+        with pytest.raises(ProtocolError, match="Your limit of 150 tokens a day is reached"):
+            await client.request("tasks/list", {})
