@@ -210,6 +210,7 @@ class Gateway:
             tasks.start_soon(self._keep_time)
             if (callers := self._runtime.callers) is not None:
                 callers.config_of = lambda name: self._config.upstreams.get(name)
+                callers.on_made = self._say_done
                 tasks.start_soon(callers.watch, self._end_logins)
         except BaseException:
             await self._close()
@@ -399,6 +400,11 @@ class Gateway:
             self._take(await self.registration.describe_unknown(upstream.key, ("failed", text)))
         for take_note in self.on_learned:
             take_note()
+
+    def _say_done(self, page: str) -> None:
+        """Have the client told that was sent to a page of the gateway's own (SPEC GWY-19)."""
+        if self._tasks is not None:
+            self._tasks.start_soon(self.forwarding.say_done, page)
 
     async def _end_logins(self, record: str | None) -> None:
         """End the connections of callers who have logged out, by the record that has changed (SPEC GWY-19)."""

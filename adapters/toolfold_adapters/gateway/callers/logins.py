@@ -99,7 +99,8 @@ class CallerLogins:
         addresses: Returns the addresses of a host.
         issued: Whether the tokens of callers are of an issuer, which may exchange them.
 
-    `config_of` returns how a server is reached, by its name.
+    `config_of` returns how a server is reached, by its name, and `on_made` is called with what the link of a login was
+    known by that has been made.
     """
 
     def __init__(
@@ -114,6 +115,7 @@ class CallerLogins:
         self._issued = issued
         self.public_url = None if public_url is None else public_url.rstrip("/")
         self.config_of: Callable[[str], UpstreamConfig | None] = lambda _: None
+        self.on_made: Callable[[str], None] = lambda _: None
         self._addresses = addresses or addresses_of
         self._open: dict[str, _Open] = {}
         self._sent: set[str] = set()  # the keys of credentials that connections were opened with
@@ -264,8 +266,9 @@ class CallerLogins:
         return config if same else None
 
     def _made(self, key: str) -> None:
-        if (opened := self._open.get(key)) is not None:
+        if (opened := self._open.get(key)) is not None and not opened.done.is_set():
             opened.done.set()
+            self.on_made(opened.asked.name)
 
     async def has_ended(self, server: str, config: UpstreamConfig, principal: Principal, record: str | None) -> bool:
         """Return whether a principal had a credential at a server, and has none any more.
@@ -304,7 +307,7 @@ class CallerLogins:
                     for key, opened in list(self._open.items()):
                         mine = changed in (None, record_of(key)) and not opened.done.is_set()
                         if mine and (found := await self.credentials.read(key)) is not None and found.usable:
-                            opened.done.set()
+                            self._made(key)
                     await on_change(changed)
             except (StoreError, CredentialsUnavailable) as error:
                 log.warning("what others do with credentials is not known now: %s", error)

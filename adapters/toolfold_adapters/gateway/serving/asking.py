@@ -1,7 +1,7 @@
 """How a caller learns that he has to log in at a server, in both eras (SPEC GWY-19).
 
 A client that can show a page is given the link, and makes its call again: in the modern era by `input_required`, in the
-legacy one by the error for that. All others read what to do.
+legacy one by the error for that, and there it is told once its user has logged in. All others read what to do.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from toolfold.spi import table
 
 from ..upstream.life import LoginRequired
 from .downstream import DownstreamClient, RequestInProgress
+from .pages import Pages
 
 if TYPE_CHECKING:
     from ..callers.logins import CallerLogins
@@ -26,8 +27,14 @@ WAIT_SECONDS = 60.0
 """How long a call that is made again waits for a login that its caller has agreed to make."""
 
 
-def asking(required: LoginRequired, client: DownstreamClient, call: RequestInProgress) -> InputRequired:
+def asking(required: LoginRequired, client: DownstreamClient, call: RequestInProgress, pages: Pages) -> InputRequired:
     """Return what a client is asked for before its call can be answered.
+
+    Args:
+        required: The login.
+        client: Whom it is asked of.
+        call: The call.
+        pages: Takes note of a page that a client of the legacy era is sent to.
 
     Raises:
         ProtocolError: It asks its user, and calls again.
@@ -42,6 +49,7 @@ def asking(required: LoginRequired, client: DownstreamClient, call: RequestInPro
     if call.modern:
         return InputRequired({f"{OWN}{needed.asked}": {"method": "elicitation/create", "params": asked}})
     asked["elicitationId"] = needed.asked
+    pages.note(asked, client)
     raise ProtocolError(URL_ELICITATION_REQUIRED, str(required), {"elicitations": [asked]}) from required
 
 

@@ -44,7 +44,7 @@ from .downstream import (
     links_of,
     server_context,
 )
-from .pages import COMPLETE, pages_of, visit
+from .pages import COMPLETE, Pages, pages_of, visit
 from .tasks import TaskCall, TaskIds
 
 log = logging.getLogger("toolfold.gateway")
@@ -82,6 +82,8 @@ class Forwarding:
         row_of: Returns what a caller may do, if that is limited.
         allowances: What callers may use up.
         views_of: Returns the views of an upstream that have another URI here.
+
+    `pages` has the pages of the gateway's own that clients were sent to.
     """
 
     def __init__(
@@ -98,6 +100,7 @@ class Forwarding:
         self._row_of = row_of
         self._allowances = allowances
         self._views_of = views_of
+        self.pages = Pages()
         self.dialogues = Dialogues(tasks)
         self.task_ids = TaskIds(signing_keys(None, os.environ))
 
@@ -173,7 +176,13 @@ class Forwarding:
                 return await self.dialogues.go_on(call, client.principal, perform)
             return await perform(call)
         except LoginRequired as required:
-            return asking(required, client, call)
+            return asking(required, client, call, self.pages)
+
+    async def say_done(self, page: str) -> None:
+        """Tell the client that was sent to a page of the gateway's own that its user is done there."""
+        params = {"elicitationId": page}
+        if (client := self.pages.complete(params)) is not None:
+            await client.notify(COMPLETE, params)
 
     async def counted(
         self, client: DownstreamClient, principal: Principal, answered: Callable[[], Awaitable[dict[str, Any]]]

@@ -481,7 +481,7 @@ class Requests:
     def _asking(self, required: LoginRequired, client: DownstreamClient, ctx: ServerContext) -> dict[str, Any]:
         """Return what a client is asked for that has to log in first; raises `LoginRequired` where it can't be."""
         try:
-            return input_required(asking(required, client, RequestInProgress(ctx)))
+            return input_required(asking(required, client, RequestInProgress(ctx), self._gateway.forwarding.pages))
         except ProtocolError as error:
             raise MCPError(code=error.code, message=error.message, data=error.data) from error
 

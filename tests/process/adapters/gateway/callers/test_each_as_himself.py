@@ -28,7 +28,7 @@ from mcp.server.auth.provider import (
 )
 from mcp.server.auth.settings import AuthSettings, ClientRegistrationOptions
 from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
-from mcp_types import URL_ELICITATION_REQUIRED, ElicitResult
+from mcp_types import URL_ELICITATION_REQUIRED, ElicitCompleteNotification, ElicitResult
 from pydantic import AnyHttpUrl
 
 from tests.process.adapters.gateway.upstream.test_oauth import listening
@@ -288,9 +288,16 @@ async def test_what_one_caller_is_listed_is_not_listed_to_another_before_he_has_
         assert await tools_of(bob, "wiki") == ["wiki__whoami"]
 
 
-async def test_a_client_that_can_show_pages_is_asked_by_one_and_its_call_goes_on(world: World) -> None:
-    base = await world.gateway()
+@pytest.mark.parametrize("elsewhere", [False, True], ids=["here", "at another replica"])
+async def test_a_client_that_can_show_pages_is_asked_by_one_and_its_call_goes_on(world: World, elsewhere: bool) -> None:
+    base, other = await world.gateway(), await world.gateway()
     asked: list[Any] = []
+    told, done = list[str](), anyio.Event()
+
+    async def take(message: Any) -> None:
+        if isinstance(message, ElicitCompleteNotification):
+            told.append(message.params.elicitation_id)
+            done.set()
 
     async def answer(_: Any, params: Any) -> Any:
         asked.append(params)
@@ -300,8 +307,13 @@ async def test_a_client_that_can_show_pages_is_asked_by_one_and_its_call_goes_on
     async with world.client(base, "alice", "auto", elicitation_callback=answer) as client:
         assert await said(client, "wiki__whoami") == "alice"
     assert [one.mode for one in asked] == ["url"]
-    async with world.client(base, "alice", "legacy", elicitation_callback=answer) as client:
+    async with (
+        world.client(base, "alice", "legacy", elicitation_callback=answer, message_handler=take) as client,
+        world.client(base, "bob", "legacy", elicitation_callback=answer, message_handler=take) as bob,
+    ):
         assert await said(client, "wiki__whoami") == "alice"
+        with pytest.raises(MCPError):
+            await said(bob, "wiki__whoami")
         world.personal.owners.clear()
         with pytest.raises(MCPError) as refused:
             await said(client, "wiki__whoami")
@@ -309,7 +321,10 @@ async def test_a_client_that_can_show_pages_is_asked_by_one_and_its_call_goes_on
         (elicitation,) = refused.value.error.data["elicitations"]
         assert elicitation["mode"] == "url"
         world.personal.owners["alices-own"] = "alice"
-        await log_in(world, "alice", elicitation["url"], "alices-own")
+        link = elicitation["url"]
+        await log_in(world, "alice", link.replace(base, other) if elsewhere else link, "alices-own")
+        await done.wait()
+        assert told == [elicitation["elicitationId"]]
         assert await said(client, "wiki__whoami") == "alice"
 
 
