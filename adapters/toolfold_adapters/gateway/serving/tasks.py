@@ -16,7 +16,10 @@ from __future__ import annotations
 import hashlib
 import json
 from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import partial
+from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -48,6 +51,7 @@ STATUS = ("notifications/tasks/status", "notifications/tasks")
 METHODS = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/update")
 """The requests about one task; `tasks/result` is of the older form, and `tasks/update` of the extension."""
 LIST = "tasks/list"
+PROGRESS = "notifications/progress"
 ENDED = frozenset({"completed", "failed", "cancelled"})
 
 ABLE: Mapping[str, Any] = {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}
@@ -102,6 +106,7 @@ class Task:
         id: The id that the client has; `None` if the gateway itself waits for it.
         until: When it need not be remembered any more.
         tool: The tool that was called, by its name there.
+        token: With what its progress is reported, if it is.
         changed: Is set when the upstream says of itself that its state changed.
     """
 
@@ -109,6 +114,7 @@ class Task:
     id: str | None
     until: float
     tool: str
+    token: str | None = None
     changed: anyio.Event = field(factory=anyio.Event)
 
 
@@ -117,16 +123,39 @@ class OpenTasks:
 
     def __init__(self) -> None:
         self._tasks: OrderedDict[str, Task] = OrderedDict()
+        self._progress: dict[str, Callable[[Mapping[str, Any]], None]] = {}
 
     def note(self, task: str, started: Task) -> None:
         """Note a task that has been started."""
         self._tasks[task] = started
         if len(self._tasks) > MOST_TASKS:
-            self._tasks.popitem(last=False)
+            self.forget(next(iter(self._tasks)))
 
     def forget(self, task: str) -> None:
         """Take note that nothing more comes of a task."""
-        self._tasks.pop(task, None)
+        gone = self._tasks.pop(task, None)
+        if gone is not None and gone.token is not None:
+            self._progress.pop(gone.token, None)
+
+    @contextmanager
+    def following(self, token: str, take: Callable[[Mapping[str, Any]], None]) -> Generator[None]:
+        """Call `take` with the progress of a call, and of the task that has been noted with its token by the end."""
+        self._progress[token] = take
+        try:
+            yield
+        finally:
+            if not self.is_followed(token):
+                self._progress.pop(token, None)
+
+    def is_followed(self, token: str | None) -> bool:
+        """Return whether a client has a task whose progress has this token."""
+        return token is not None and any(task.token == token for task in self._tasks.values())
+
+    def progressed(self, params: Mapping[str, Any]) -> None:
+        """Take the progress of a call that may have become a task; that of no such call is for nobody."""
+        token: Any = params.get("progressToken")
+        if isinstance(token, str) and token in self._progress:
+            self._progress[token](params)
 
     def open(self, now: float) -> bool:
         """Return whether any task may still be asked for."""
@@ -229,6 +258,8 @@ class TaskCall:
     id_for: Callable[[str], str]
     report: ProgressFnT | None
     _polls: int = field(default=0, init=False)
+    _token: str | None = field(default=None, init=False)
+    _reported: bool = field(default=False, init=False)
 
     async def made(self, params: Mapping[str, Any], *, required: bool) -> dict[str, Any]:
         """Return the answer to a call: its result, or the task that it has become for a client that knows tasks.
@@ -242,14 +273,37 @@ class TaskCall:
         task = wanted(self.call)
         if task is None and not required:
             return await self._request("tools/call", params)
+        if self.report is None:
+            return await self._made_as_task(params, task)
+        self._token = token_hex(8)
+        given = {**params, "_meta": {**params.get("_meta", {}), "progressToken": self._token}}
+        with self.link.tasks.following(self._token, self._progressed):
+            return await self._made_as_task(given, task)
+
+    async def _made_as_task(self, params: Mapping[str, Any], task: Mapping[str, Any] | None) -> dict[str, Any]:
+        """Return the answer to a call as a task of the older form, of which a client that asked for none waits."""
         asked = {"ttl": int(RETAINED_SECONDS * 1000)} if task is None else dict(task)
-        answer = await self._request("tools/call", {**params, "task": asked})
+        answer = await self.wire.request(
+            "tools/call", {**params, "task": asked}, capabilities=self.client.capabilities, cause=self.call
+        )
         started = table(answer.get("task"))
         if started is None or not isinstance(started.get("taskId"), str):
             return answer
         if task is None:
             return await self._waited(started, params["name"])
         return {**related_to(answer, None), "task": self._noted(started, params["name"])}
+
+    def _progressed(self, params: Mapping[str, Any]) -> None:
+        """Report progress for the client's request, and once that is answered, of its task."""
+        self._reported = True
+        value: Any = params.get("progress")
+        if self.link.tasks.is_followed(self._token):
+            meta = (None if self.call.ctx is None else self.call.ctx.meta) or {}
+            about = {**params, "progressToken": meta.get("progressToken", meta.get("progress_token"))}
+            self.link.pass_on(self.client, partial(self.client.notify, PROGRESS, about))
+        elif self.report is not None and isinstance(value, int | float):
+            report = partial(self.report, value, params.get("total"), params.get("message"))
+            self.link.pass_on(self.client, report)
 
     async def _made_modern(self, params: Mapping[str, Any]) -> dict[str, Any]:
         able = able_as(self.call, self.client.capabilities)
@@ -270,7 +324,7 @@ class TaskCall:
         """Note a task for its client, and return it with the id that the client has from now on."""
         name = started["taskId"]
         given = self.id_for(name)
-        self.link.tasks.note(name, Task(self.client, given, self._until(started), tool))
+        self.link.tasks.note(name, Task(self.client, given, self._until(started), tool, self._token))
         known = self.client.tasks
         known[self.link.upstream.key, name] = self.link
         if len(known) > MOST_TASKS:
@@ -348,7 +402,7 @@ class TaskCall:
     async def _pause(self, state: Mapping[str, Any], task: Task) -> None:
         """Report how a task is, and wait until it is asked for again, or the upstream says that its state changed."""
         said = state.get("statusMessage")
-        if self.report is not None:
+        if self.report is not None and not self._reported:  # else the server says itself how far it is
             self._polls += 1
             await self.report(float(self._polls), None, said if isinstance(said, str) else str(state.get("status")))
         given: Any = state.get("pollIntervalMs" if self.wire.facts.modern else "pollInterval")

@@ -25,7 +25,7 @@ from ..beside import beside
 from ..callers.acting import Acting, acting
 from ..serving.downstream import DownstreamClient, RequestInProgress
 from ..serving.pages import COMPLETE, Pages
-from ..serving.tasks import RELATED, STATUS, OpenTasks, for_client, related_to
+from ..serving.tasks import PROGRESS, RELATED, STATUS, OpenTasks, for_client, related_to
 from ..spelling import Spellings
 from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
@@ -592,7 +592,9 @@ class Link:
             self._relist.set()  # also once a subscription begins: what changed before it was not notified
         elif method == "notifications/resources/updated" and self.watched.update(params):
             return
-        elif method not in ("notifications/progress", "notifications/cancelled"):
+        elif method == PROGRESS:
+            self.tasks.progressed(params)  # that of other requests has been passed on
+        elif method != "notifications/cancelled":
             client, params = self._addressed(method, params, cause)
             if client is None:
                 log.debug("%s of the MCP server %s is for nobody: %.200r", method, self.upstream.name, params)

@@ -432,3 +432,47 @@ async def test_the_tokens_of_the_result_of_a_task_count() -> None:
         assert "did long" in text_of(await client.request("tasks/result", {"taskId": task}))
         with pytest.raises(ProtocolError, match="Your limit of 150 tokens a day is reached"):
             await client.request("tasks/list", {})
+
+
+async def test_the_progress_of_a_task_reaches_its_client_with_the_token_of_its_call_until_it_has_ended() -> None:
+    server, user, other = TaskServer(), User(), User()
+    async with (
+        gate(server, shared=True) as (_, front),
+        user.at(front, "legacy") as client,
+        other.at(front, "legacy") as beside,
+    ):
+        await beside.request("tools/call", asking("by its name", "one__now"))
+        given = asking("by its name", task={"ttl": 5000}, _meta={"progressToken": "mine"})
+        task = (await client.request("tools/call", given))["task"]["taskId"]
+        (begun_there,) = server.tasks.values()
+        server.report(begun_there, 3)
+        await client.request("tasks/get", {"taskId": task})
+        begun_there.to("completed")
+        await client.request("tasks/result", {"taskId": task})
+        server.report(begun_there, 4)
+        await client.request("tools/list", {})
+        await anyio.wait_all_tasks_blocked()
+    assert begun_there.token not in (None, "mine")
+    reported = {"progressToken": "mine", "progress": 3, "total": 9, "message": "step 3"}
+    assert [one for one in user.notified if "progress" in one[0]] == [("notifications/progress", reported)]
+    assert not [one for one in other.notified if "progress" in one[0]]
+
+
+async def test_a_client_that_knows_no_tasks_gets_the_progress_that_the_server_reports() -> None:
+    server, user = TaskServer(), User()
+    async with gate(server) as (_, front), user.at(front, "legacy") as client, anyio.create_task_group() as tasks:
+
+        async def call() -> None:
+            await client.request("tools/call", asking("by its name", "one__only"), on_progress=user.report)
+
+        tasks.start_soon(call)
+        await user.reported.wait()
+        (task,) = server.tasks.values()
+        for value in (3, 4):
+            user.reported = anyio.Event()
+            server.report(task, value)
+            await user.reported.wait()
+        task.to("completed")
+        server.notify(task)
+    said = user.progress
+    assert said[said.index("step 3") :] == ["step 3", "step 4"]

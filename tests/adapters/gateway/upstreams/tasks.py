@@ -30,6 +30,7 @@ class OneTask:
 
     id: str
     tool: str
+    token: Any = None
     status: str = "working"
     answers: Message = field(factory=dict)
     changed: anyio.Event = field(factory=anyio.Event)
@@ -68,6 +69,12 @@ class TaskServer:
         method = "notifications/tasks" if self.modern else "notifications/tasks/status"
         for send in self.sends:
             send({"jsonrpc": "2.0", "method": method, "params": self._state(task)})
+
+    def report(self, task: OneTask, value: float) -> None:
+        """Report the progress of a task, over each connection."""
+        params = {"progressToken": task.token, "progress": value, "total": 9, "message": f"step {value}"}
+        for send in self.sends:
+            send({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     @asynccontextmanager
     async def transport(self, config: Any, name: str) -> AsyncGenerator[tuple[Any, Any]]:
@@ -143,7 +150,7 @@ class TaskServer:
             return {"error": {"code": code, "message": "only as a task", "data": needed}}
         if not may or SUPPORT[name] == "forbidden":
             return said(f"ran {name}")
-        task = OneTask(f"t-{len(self.tasks) + 1}", name)
+        task = OneTask(f"t-{len(self.tasks) + 1}", name, declared.get("progressToken"))
         self.tasks[task.id] = task
         return {"resultType": "task", **self._state(task)} if self.modern else {"task": self._state(task)}
 
