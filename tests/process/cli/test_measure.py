@@ -23,11 +23,11 @@ def test_a_server_that_can_not_be_asked_is_said_with_why_and_the_others_are_meas
     file = write(tmp_path / "m.json", {"mcpServers": {"shop": GOOD, "bad": BAD, "away": away}})
     done = run("init", "--config", file.name, option, "--measure", cwd=tmp_path)
     rows = [line.split() for line in done.stdout.splitlines()]
-    assert (done.returncode, rows[2][:2]) == (0, ["shop", "6"])
+    assert (done.returncode, rows[2][:2]) == (0, ["shop", "38"])
     assert rows[3:5] == [["bad", "no", "answer"], ["away", "no", "answer"]]
     assert "1 of 3 servers measured: ~" in done.stdout
     said = [line for line in done.stderr.splitlines() if line.startswith("  ")]
     assert sum("'bad' did not start: " in line and "out of tea" in line for line in said) == 1
     assert sum("'away' did not start: it can't be reached" in line for line in said) == 1
-    assert "  shop: 6 tools" in said
+    assert "  shop: 38 tools" in said
     assert ("toolfold" in read(file)["mcpServers"]) is (option == "--yes")

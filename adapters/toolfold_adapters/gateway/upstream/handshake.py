@@ -19,8 +19,8 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from toolfold import ProtocolError, ToolfoldError
 from toolfold.spi import frozen
 
-SILENT_SECONDS = 3.0
-"""How long a server may say nothing before it is also asked as those of the older era are."""
+SILENT_SECONDS = 8.0
+"""How long a server may say nothing, starting on a busy machine, before it is also asked as in the older era."""
 GRACE_SECONDS = 0.5
 """How long the answer to the first question may come after that to the second one, so that it counts."""
 
