@@ -30,6 +30,8 @@ pytestmark = pytest.mark.spec("FND-6")
         ("send the invoice", {"send"}),
         ("restart the server", {"run"}),
         ("find the page and delete it", {"read", "remove"}),
+        ("don't delete, just show the page", {"read"}),
+        ("look at the page and do not remove it", {"read"}),
         ("find a way to send it", {"read", "send"}),
         ("who works on this, give it to Mei", {"read", None}),
         ("warmer in the bedroom tonight", {None}),
@@ -103,6 +105,15 @@ async def test_a_query_that_asks_to_read_finds_what_reads_first_and_others_what_
 ) -> None:
     async with wiki().open_session() as session:
         assert (await found(session, query))[0] == best
+
+
+@pytest.mark.parametrize("query", ["fetch my mail", "don't purge anything, just fetch the mail"])
+async def test_what_writes_is_behind_what_reads_though_its_name_has_all_words_of_the_query(query: str) -> None:
+    tools = ToolSet("post", control="open_group", search=by_shared_words)
+    for name, text in (("fetch_and_purge_mail", "fetch my mail once"), ("inbox", "List the mail that came")):
+        tools.register(name, answer, description=text)
+    async with tools.open_session() as session:
+        assert await found(session, query) == ["inbox", "fetch_and_purge_mail"]
 
 
 @pytest.mark.parametrize(

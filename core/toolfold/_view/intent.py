@@ -67,6 +67,8 @@ _JOINING = frozenset({"and", "or", "then", "to"})
 KEYWORDS = 5
 """Up to how many words a query is taken for keywords, in which the verb can come anywhere."""
 
+_REFUSED = re.compile(r"\b(?:do(?:es)? not|don['’]?t|not|never|without)\s+[A-Za-z]+", re.IGNORECASE)
+"""What a query says that it does not want."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")
 _PARTS = re.compile(r"[,;.!?]\s")
 _FIRST = re.compile(r"[A-Za-z]+")
@@ -78,8 +80,8 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def asked_by(query: str) -> frozenset[str | None]:
-    """Return what a query asks for; `None` is among it if it has a part that doesn't say."""
-    parts = [words for part in _PARTS.split(query) if (words := words_of(part))]
+    """Return what a query asks for, which is not what it refuses; `None` is among it if a part doesn't say."""
+    parts = [words for part in _PARTS.split(_REFUSED.sub("", query)) if (words := words_of(part))]
     return frozenset[str | None]().union(*map(_asked, parts))
 
 

@@ -250,11 +250,14 @@ class Search:
 
         def order(name: str) -> tuple[Any, ...]:
             rule, others = named[name]
-            return rule, rule >= _WORDS and writing(name), others, places.get(name, len(places)), name
+            return rule, others, places.get(name, len(places)), name
 
-        rest = [name for name in ranked if name not in named]
-        rest[:REORDERED] = sorted(rest[:REORDERED], key=writing)
-        names = [*sorted(named, key=order), *rest]
+        by_name = sorted(named, key=order)
+        behind = [name for name in by_name if named[name][0] >= _WORDS and writing(name)]
+        rest = [*behind, *(name for name in ranked if name not in named)]
+        among = len(behind) + REORDERED
+        rest[:among] = sorted(rest[:among], key=writing)
+        names = [*(name for name in by_name if name not in behind), *rest]
         sure = _NAMED if _is_certain([*named.values()]) else _AHEAD if how.clear and names[:1] == ranked[:1] else ""
         best = tuple(self._by_name[name][0] for name in names[:limit])
         return Findings(best, how.by, sure, how.doubtful and not named)
