@@ -11,6 +11,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -110,6 +111,11 @@ async def _structured(trial: Trial) -> bool:
 
 async def _image(trial: Trial) -> bool:
     return any(isinstance(block, types.ImageContent) for block in (await trial.call("picture")).content)
+
+
+async def _image_described(trial: Trial) -> bool:
+    said = _text(await trial.call("picture"))
+    return "image/png" in said and f"{len(b64decode(upstream.PIXEL))} bytes" in said
 
 
 async def _error(trial: Trial) -> bool:
@@ -291,6 +297,10 @@ ERAS: dict[str, tuple[Mode, tuple[str, ...]]] = {
     "a client of 2025-11-25, a server of 2026-07-28": ("legacy", ("modern",)),
 }
 """By what is checked with a call: the mode of the client, and how the server is started."""
+HOSTS: dict[str, tuple[str, Check]] = {
+    "an image's type and size, for a host that shows none": ("github-copilot-developer", _image_described),
+}
+"""By what is checked: what a client calls itself, and the check."""
 Why = Callable[[str, str], None]
 
 
@@ -299,17 +309,25 @@ async def passes(gateway: Gateway, folder: Path, *, why: Why | None = None) -> d
     found = await _checked(gateway, folder, CHECKS, "legacy", (), why)
     for what, (mode, options) in ERAS.items():
         found |= await _checked(gateway, folder, {what: _any_call}, mode, options, why)
+    for what, (host, check) in HOSTS.items():
+        found |= await _checked(gateway, folder, {what: check}, "legacy", (), why, host)
     return found
 
 
 async def _checked(
-    gateway: Gateway, folder: Path, checks: dict[str, Check], mode: Mode, options: tuple[str, ...], why: Why | None
+    gateway: Gateway,
+    folder: Path,
+    checks: dict[str, Check],
+    mode: Mode,
+    options: tuple[str, ...],
+    why: Why | None,
+    host: str = "a client",
 ) -> dict[str, bool]:
     trial = Trial(gateway, folder / "notes")
     trial.notes.unlink(missing_ok=True)
     found = dict.fromkeys(checks, False)
     try:
-        async with _connected(trial, folder, mode, options):
+        async with _connected(trial, folder, mode, options, host):
             for what, check in checks.items():
                 trial.answer = ""
                 with anyio.move_on_after(CHECK_SECONDS):
@@ -326,13 +344,16 @@ async def _checked(
 
 
 @asynccontextmanager
-async def _connected(trial: Trial, folder: Path, mode: Mode, options: tuple[str, ...]) -> AsyncGenerator[None]:
+async def _connected(
+    trial: Trial, folder: Path, mode: Mode, options: tuple[str, ...], host: str
+) -> AsyncGenerator[None]:
     served = {"command": sys.executable, "args": [upstream.__file__, str(trial.notes), *options]}
     command = trial.gateway.to({SERVER: served}, folder)
     config = UpstreamConfig(command=tuple(command), env=trial.gateway.environment)
     async with Client(
         Transports()(config),
         mode=mode,
+        client_info=types.Implementation(name=host, version="1"),
         message_handler=trial.message,
         elicitation_callback=trial.elicit,
         sampling_callback=trial.sample,
