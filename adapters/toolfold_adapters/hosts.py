@@ -231,7 +231,7 @@ HOSTS = (
         files=("{COPILOT_HOME:-~/.copilot}/mcp-config.json",),
         entry={"type": "local", "tools": ["*"], "deferTools": "never"},
         most={"timeout": None},
-        unshown={"copilot": _MEDIA, "github-copilot": _MEDIA},  # they are left out
+        unshown={"copilot": _MEDIA},  # they are left out
         views={"copilot": HostView(client="copilot", instructions=0, results=25_000, ends=(500, 0))},
     ),
     Host(  # geminicli.com/docs/tools/mcp-server

@@ -298,7 +298,7 @@ ERAS: dict[str, tuple[Mode, tuple[str, ...]]] = {
 }
 """By what is checked with a call: the mode of the client, and how the server is started."""
 HOSTS: dict[str, tuple[str, Check]] = {
-    "an image's type and size, for a host that shows none": ("github-copilot-developer", _image_described),
+    "an image's type and size, for a host that shows none": ("copilot-cli", _image_described),
 }
 """By what is checked: what a client calls itself, and the check."""
 Why = Callable[[str, str], None]
