@@ -38,8 +38,6 @@ SIZES = (20, 100, 500, 1_000)
 OWN_OPTIONS = ("players", "models", "host", "replay", "arms", "sizes", "seed", "sample", "price")
 ASKED = ("base_url", "max_tokens", "temperature", "context", "timeout")
 """The options that say how models are asked."""
-NOT_CHOOSING = {"output", "report", "require", "players", "replay", "host", "arms", "price", "answers", "answer_tokens"}
-"""The options that `--choices` has no use for: nothing is played, so there is no record."""
 _NAMES = partial(click.option, metavar="NAMES", multiple=True, callback=parse_names)
 
 
@@ -59,14 +57,6 @@ def _asked(ctx: click.Context, given: Mapping[str, Any], models: Sequence[str]) 
     if chosen and not models:
         raise click.UsageError(f"--{next(iter(chosen)).replace('_', '-')} is for models: give a --model.", ctx)
     return {name: value for name, value in given.items() if value is not None}
-
-
-def _refuse_with_choices(ctx: click.Context) -> None:
-    """Raise a usage error for an option that would do nothing."""
-    source = click.core.ParameterSource.DEFAULT
-    for option in ctx.command.params:
-        if option.name in NOT_CHOOSING and ctx.get_parameter_source(option.name) is not source:
-            raise click.UsageError(f"{option.opts[-1]} is for tasks that are played: --choices plays none.", ctx)
 
 
 @target_command(
@@ -142,8 +132,6 @@ def evaluate_command(
 
     Without a TARGET they are the built-in tasks. No handler of a TARGET runs: its tools answer as the tasks say.
     """
-    if choosing:
-        _refuse_with_choices(ctx)
     own = {name: given.pop(name) for name in OWN_OPTIONS}
     own["asked"] = _asked(ctx, {name: given.pop(name) for name in ASKED}, own["models"])
     own["options"] = {name: given.pop(name) for name in ("answers", "answer_tokens")}
@@ -201,15 +189,13 @@ async def _chosen(
             asked = dict(given["asked"])
             chooser = chooser_of(model_of(name, asked.pop("base_url", None)), world.seed, Settings(**asked))
         lines = table(*CHOICE_COLUMNS, numbers=CHOICE_COLUMNS[1:])
-        found = [row for size in sizes for row in await choices(world, played, size, chooser)]
-        for row in found:
-            lines.add_row(*row.cells())
+        for size in sizes:
+            for row in await choices(world, played, size, chooser):
+                lines.add_row(*row.cells())
         about = f"choices; seed {world.seed}; tasks {world.fingerprint(tasks)}; toolfold {__version__}"
         options = "".join(f"; {key} {value}" for key, value in given["asked"].items()) if name else ""
         show(f"{name or 'no model'} ({about}{options})")
         show(lines)
-        for remark in (remark for row in found for remark in row.remarks()):
-            show(f"  {remark}")
 
 
 async def _evaluated(
@@ -328,7 +314,7 @@ def _recorded(output: Path | None) -> Generator[tuple[list[Record], Callable[[st
         return
     from toolfold_adapters.evaluation import read_records
 
-    before, absent = read_records(output), not output.exists()
+    before = read_records(output)
     try:
         with output.open("a+b") as lines:
             _remove_the_rest(lines)
@@ -340,9 +326,6 @@ def _recorded(output: Path | None) -> Generator[tuple[list[Record], Callable[[st
             yield before, write
     except OSError as error:
         raise ConfigError(f"{output} can't be written: {error.strerror}.") from error
-    finally:
-        if absent and output.exists() and not output.stat().st_size:
-            output.unlink()
 
 
 def _remove_the_rest(lines: IO[bytes]) -> None:

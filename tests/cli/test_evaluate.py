@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.adapters.evaluation.endpoint import down, model_at
 from tests.cli.support import invoke
-from toolfold_adapters.evaluation import models, read_records
+from toolfold_adapters.evaluation import read_records
 
 pytestmark = pytest.mark.spec("EVA-1")
 
@@ -41,11 +40,3 @@ def test_a_run_is_recorded_and_goes_on_where_it_was_ended(tasks: str) -> None:
         type(one).model_validate_json(line).model_copy(update={"seconds": 0})
         for one, line in zip(read_records(file), lines, strict=True)
     ]
-
-
-def test_a_model_that_is_dead_at_the_start_leaves_no_file(tasks: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(models, "model_of", lambda *_: model_at(down))
-    done = invoke("evaluate", "shop:tools", "--tasks", tasks, "--model", "mine", "-o", "runs.jsonl")
-    assert done.exit_code == 1
-    assert "The model 'mine' can't be used: " in done.stderr
-    assert not Path("runs.jsonl").exists()

@@ -107,13 +107,14 @@ async def test_a_query_that_asks_to_read_finds_what_reads_first_and_others_what_
         assert (await found(session, query))[0] == best
 
 
-@pytest.mark.parametrize("query", ["fetch my mail", "don't purge anything, just fetch the mail"])
+@pytest.mark.parametrize("query", ["fetch my mail", "don't purge it, just fetch mail"])
 async def test_what_writes_is_behind_what_reads_though_its_name_has_all_words_of_the_query(query: str) -> None:
     tools = ToolSet("post", control="open_group", search=by_shared_words)
+    tools.register_group("mail", "Letters")
     for name, text in (("fetch_and_purge_mail", "fetch my mail once"), ("inbox", "List the mail that came")):
-        tools.register(name, answer, description=text)
+        tools.register(name, answer, description=text, group="mail")
     async with tools.open_session() as session:
-        assert await found(session, query) == ["inbox", "fetch_and_purge_mail"]
+        assert await found(session, query) == ["mail.inbox", "mail.fetch_and_purge_mail"]
 
 
 @pytest.mark.parametrize(

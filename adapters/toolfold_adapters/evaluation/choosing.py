@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections import Counter
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from typing import Any, Literal
 
 from toolfold.spi import frozen, table
 from toolfold_adapters.search import bm25
 
-from .surfaces import EVERYTHING, Why
+from .surfaces import EVERYTHING
 from .tasks import Expected, Task
 from .world import Simulation, Tool, World
 
@@ -31,57 +30,37 @@ FOUND = 5
 """How many tools a search finds to choose from."""
 CHOICE = "name"
 
-
-@frozen
-class Silence:
-    """No name was chosen for a request: why, and in words."""
-
-    why: Why
-    text: str
-
-
-NO_NAME = Silence("malformed", "what the model answered has none of the names")
-
-Chooser = Callable[[str, Mapping[str, str]], Awaitable[str | Silence]]
-"""Returns the name that is chosen for a request, among names with descriptions, or why there is none."""
+Chooser = Callable[[str, Mapping[str, str]], Awaitable[str | None]]
+"""Returns the name that is chosen for a request, among names with descriptions, or `None` if there was no answer."""
 
 
 @frozen(kw_only=True)
 class Choices:
-    """How often a way to choose was right: in `right` of `asked` requests; `silences` are those without an answer."""
+    """How often a way to choose was right: in `right` of `asked` requests; `silent` had no answer."""
 
     way: Way
     size: int | None
     right: int
     asked: int
-    silences: tuple[Silence, ...] = ()
+    silent: int = 0
 
     @property
     def interval(self) -> tuple[float, float]:
         """The shares that are likely, with 95 %, by the score interval of Wilson."""
         return wilson(self.right, self.asked)
 
-    @property
-    def _tools(self) -> str:
-        return "all" if self.size is None else f"{self.size:,}"
-
-    def remarks(self) -> list[str]:
-        """Return why requests had no answer, a line for each kind, with the words of the first."""
-        first = {one.why: one.text for one in reversed(self.silences)}
-        counts = sorted(Counter(one.why for one in self.silences).items())
-        return [f"{self.way}, {self._tools} tools: {count} silent ({why}): {first[why]}" for why, count in counts]
-
     def cells(self) -> tuple[str, ...]:
         """Return the cells under `CHOICE_COLUMNS`."""
         low, high = self.interval
         share = f"{100 * self.right / self.asked:.0f} %" if self.asked else "–"
+        size = "all" if self.size is None else f"{self.size:,}"
         return (
             self.way,
-            self._tools,
+            size,
             f"{self.right}/{self.asked}",
             share,
             f"{100 * low:.0f}–{100 * high:.0f}",
-            str(len(self.silences)),
+            str(self.silent),
         )
 
 
@@ -101,8 +80,7 @@ def wilson(right: int, asked: int, z: float = 1.96) -> tuple[float, float]:
 async def choices(world: World, tasks: Sequence[Task], size: int | None, chooser: Chooser | None) -> list[Choices]:
     """Return how often each way was right, for all calls that tasks need: of a model, and of the search alone."""
     ways: list[Way] = [NO_MODEL] if chooser is None else [*WAYS]
-    right, asked = dict.fromkeys(ways, 0), 0
-    silences: dict[Way, list[Silence]] = {way: [] for way in ways}
+    right, silent, asked = dict.fromkeys(ways, 0), dict.fromkeys(ways, 0), 0
     mixed = random.Random(world.seed)
     for task, expected in ((one, call) for one in tasks for call in one.calls):
         asked += 1
@@ -114,11 +92,9 @@ async def choices(world: World, tasks: Sequence[Task], size: int | None, chooser
                 offered = [*_offered(way, world, chosen, found).items()]
                 mixed.shuffle(offered)
                 name = await chooser(text, dict(offered))
-                if isinstance(name, Silence):
-                    silences[way].append(name)
-                else:
-                    right[way] += name in _wanted(way, chosen, expected)
-    return [Choices(way=way, size=size, right=right[way], asked=asked, silences=tuple(silences[way])) for way in ways]
+                silent[way] += name is None
+                right[way] += name in _wanted(way, chosen, expected)
+    return [Choices(way=way, size=size, right=right[way], asked=asked, silent=silent[way]) for way in ways]
 
 
 async def _found(world: World, chosen: Sequence[Tool], query: str) -> list[str]:
@@ -156,7 +132,7 @@ def schema_of(names: Sequence[str]) -> dict[str, Any]:
     }
 
 
-def chosen_in(answer: Any, names: Mapping[str, str]) -> str | Silence:
-    """Return the name in an answer; one that has none of these is malformed."""
+def chosen_in(answer: Any, names: Mapping[str, str]) -> str | None:
+    """Return the name in an answer, or `None` if it has none of these."""
     name = (table(answer) or {}).get(CHOICE)
-    return name if isinstance(name, str) and name in names else NO_NAME
+    return name if name in names else None

@@ -14,14 +14,11 @@ from typing import Any
 
 from anyio import move_on_after
 from attrs import define, field
-from pydantic import ValidationError
 
 from toolfold import ConfigError
 from toolfold.spi import extras_named, frozen, table
-from toolfold_adapters.tokens import approximate_tokens
 
-from .choosing import NO_NAME, Chooser, Silence, chosen_in, schema_of
-from .runs import UNREACHABLE
+from .choosing import Chooser, chosen_in, schema_of
 from .surfaces import Exchange, Malformed, Played, Surface, Why
 
 with extras_named("evaluate"):
@@ -249,42 +246,28 @@ async def play(model: Model, surface: Surface, seed: int, settings: Settings | N
 def chooser_of(model: Model, seed: int, settings: Settings | None = None) -> Chooser:
     """Return what has a model choose a name: its answer is constrained to be one of them.
 
-    The chooser returns a `Silence` for a request that goes wrong; it raises `ConfigError` if the model can't be reached
-    for the first, or for some in a row.
+    The chooser returns `None` for a request that goes wrong; it raises `ConfigError` if the first can't be made.
     """
-    asked, missed = settings or Settings(), UNREACHABLE - 1
+    asked, answered = settings or Settings(), False
 
-    async def choose(request: str, offered: Mapping[str, str]) -> str | Silence:
-        nonlocal missed
+    async def choose(request: str, offered: Mapping[str, str]) -> str | None:
+        nonlocal answered
         output = StructuredDict(schema_of([*offered]), name="choice")
         agent = Agent(model, instructions=CHOOSE, output_type=NativeOutput(output), retries=0)
         lines = "\n".join(f"- {name}: {about}" for name, about in offered.items())
-        prompt = f"{lines}\n\nRequest: {request}"
-        if asked.context is not None and (length := approximate_tokens([CHOOSE, prompt])) > asked.context:
-            return Silence("context", f"about {length:,} tokens do not fit in {asked.context:,}")
         with move_on_after(asked.timeout):
             try:
+                prompt = f"{lines}\n\nRequest: {request}"
                 result = await agent.run(prompt, model_settings=_settings(asked, seed))
             except failures.AgentRunError as error:
-                silence = _silence(error)
-                missed = missed + 1 if silence.why == "unreachable" else 0
-                if missed >= UNREACHABLE:
-                    raise ConfigError(f"The model {model.model_name!r} can't be used: {silence.text}") from error
-                return silence
-            missed = 0
+                if not answered and _why(error) == "unreachable":
+                    raise ConfigError(f"The model {model.model_name!r} can't be used: {_words(error)}") from error
+                return None
+            answered = True
             return chosen_in(result.output, offered)
-        missed = 0
-        return Silence("time", f"there was no answer after {asked.timeout:g} seconds")
+        return None
 
     return choose
-
-
-def _silence(error: failures.AgentRunError) -> Silence:
-    """Return why a request had no name for an answer: a text that is not what was asked for is malformed."""
-    why, of_server = _why(error), isinstance(error.__cause__, ValidationError)
-    if why == "error" and isinstance(error, failures.UnexpectedModelBehavior) and not of_server:
-        return NO_NAME
-    return Silence(why, _words(error))
 
 
 def _settings(asked: Settings, seed: int) -> ModelSettings:
@@ -303,17 +286,14 @@ def _why(error: Exception) -> Why:
 
 
 def _words(error: Exception) -> str:
-    """Return what an error says, in one line: for one of HTTP the status and the provider's message."""
+    """Return what an error says: for one of HTTP the status and the provider's message."""
     if isinstance(error, failures.UsageLimitExceeded):
         return f"it was not done after {REQUESTS} requests"
-    if isinstance(error.__cause__, ValidationError):  # it has a paragraph for each field
-        first = error.__cause__.errors()[0]
-        return f"{str(error).partition(chr(10))[0]}: {'.'.join(map(str, first['loc']))}: {first['msg']}"
     if not isinstance(error, failures.ModelHTTPError):
-        return " ".join(str(error).split())
+        return str(error)
     body = table(error.body) or {}
     said = (table(body.get("error")) or body).get("message") or error.body or ""
-    return f"HTTP {error.status_code}: {' '.join(str(said).split())}"
+    return f"HTTP {error.status_code}: {said}"
 
 
 def _cost(responses: Iterable[ModelResponse]) -> float | None:

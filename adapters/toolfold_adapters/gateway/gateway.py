@@ -16,7 +16,7 @@ from anyio.abc import TaskGroup
 from attrs import evolve
 from mcp.server.lowlevel import Server
 
-from toolfold import Catalog, Component, Profile, Session, ToolError, ToolfoldError, ToolSet, events
+from toolfold import Catalog, Component, ConfigError, Profile, Session, ToolError, ToolfoldError, ToolSet, events
 from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ..clock import elapsed
@@ -26,7 +26,7 @@ from ..observe.audit import Audit
 from .beside import beside
 from .callers.allowances import Allowances
 from .callers.rights import Rights
-from .config.read import rights_in
+from .config.read import has_rights, rights_in
 from .config.settings import Entry, GatewayConfig, RightsConfig
 from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
@@ -135,7 +135,7 @@ class Gateway:
             Forbidden: It may do nothing.
         """
         rights = self.rights
-        return rights.bound(principal) if rights.rows else None
+        return rights.bound(principal) if rights.rows or rights.problem else None
 
     def _row_of(self, principal: Principal) -> RightsConfig | None:
         rights = self.rights
@@ -428,7 +428,10 @@ class Gateway:
     async def _follow(self, read: Callable[[], GatewayConfig], changes: AsyncIterator[object]) -> None:
         async for _ in changes:
             try:
-                await self.reconfigure(read())
+                config = read()
+                if self._config.rights and not config.rights:
+                    raise ConfigError(f"{config.source}: the rows of rights are gone; only a new start serves without.")
+                await self.reconfigure(config)
             except ToolfoldError as error:
                 log.error("the configuration was changed and is wrong, so the one before it stays: %s", error)
                 self._review_rights(error)
@@ -437,12 +440,12 @@ class Gateway:
                 log.info("the configuration and the approvals were read again")
 
     def _review_rights(self, error: ToolfoldError) -> None:
-        """Have nobody any rights while a configuration that is wrong does not have those rows that are served."""
-        try:
-            known = rights_in(self._config.place or self._config.source)
-        except ToolfoldError:
-            known = None
-        if self._config.rights and known != self._config.rights:
+        """Have nobody any rights while a wrong configuration has other rows than are served, or can't be read."""
+        place, known = self._config.place or self._config.source, None
+        with suppress(ToolfoldError):
+            known = rights_in(place)
+        served = self._config.rights
+        if (served or has_rights(place)) and not (known and known == served):
             self._rights_problem = str(error)
             log.error("what callers may do can't be read, so nobody may do anything until it is put right")
 

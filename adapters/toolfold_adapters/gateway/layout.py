@@ -302,7 +302,7 @@ def _rights(
         found[key] = Profile(
             name="",
             active=() if within is None else within.active,
-            available=tuple(dict.fromkeys(paths)) if row.servers or row.groups else ("*",),
+            available=tuple(dict.fromkeys(paths)) if {"servers", "groups"} & row.model_fields_set else ("*",),
             read_only=read_only,
             destructive=destructive,
             within=within,

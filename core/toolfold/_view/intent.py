@@ -67,7 +67,7 @@ _JOINING = frozenset({"and", "or", "then", "to"})
 KEYWORDS = 5
 """Up to how many words a query is taken for keywords, in which the verb can come anywhere."""
 
-_REFUSED = re.compile(r"\b(?:do(?:es)? not|don['’]?t|not|never|without)\s+[A-Za-z]+", re.IGNORECASE)
+_REFUSED = re.compile(r"\b(?:do(?:es)? not|don['’]?t|not|never|without)\s[^,;.!?]*", re.IGNORECASE)
 """What a query says that it does not want."""
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+|[^\W_A-Za-z0-9]+")
 _PARTS = re.compile(r"[,;.!?]\s")

@@ -94,11 +94,6 @@ async def failing(sent: Sent) -> Answer:
     return refused(500, "the slot is gone")
 
 
-async def malformed(sent: Sent) -> Answer:
-    """A server that answers with JSON that is no chat completion."""
-    return 200, {"unexpected": 1}
-
-
 async def slow(sent: Sent) -> Answer:
     await sleep_forever()
     raise AssertionError("a task that sleeps for ever is cancelled")

@@ -19,7 +19,7 @@ import anyio
 import anyio.to_thread
 from pydantic import TypeAdapter, ValidationError
 
-from toolfold import ConfigError, ManifestError
+from toolfold import ConfigError, ManifestError, ToolfoldError
 from toolfold.spi import array, extras_named, table
 
 from ...files import quoted_key, read_table, read_text
@@ -145,6 +145,14 @@ def rights_in(path: str | Path) -> Mapping[str, RightsConfig]:
         return TypeAdapter(dict[str, RightsConfig]).validate_python(read_table(Path(path)).get("rights", {}))
     except ValidationError as error:
         raise ConfigError(f"{path}, rights: {error}") from error
+
+
+def has_rights(path: str | Path) -> bool:
+    """Return whether a file says anything of what callers may do, right or wrong."""
+    try:
+        return "rights" in read_table(Path(path))
+    except ToolfoldError:
+        return False
 
 
 def _workspace(file: Path, project: Path) -> Path:

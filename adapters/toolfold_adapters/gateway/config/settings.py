@@ -317,9 +317,9 @@ class RightsConfig(_Table):
     servers: Texts = ()
     groups: Texts = ()
     profile: str | None = None
-    sessions: Annotated[int, Field(gt=0)] | None = None
-    calls_per_minute: Annotated[int, Field(gt=0)] | None = None
-    tokens_per_day: Annotated[int, Field(gt=0)] | None = None
+    sessions: Annotated[int, Field(gt=0, strict=True)] | None = None
+    calls_per_minute: Annotated[int, Field(gt=0, strict=True)] | None = None
+    tokens_per_day: Annotated[int, Field(gt=0, strict=True)] | None = None
 
 
 EVERYBODY = "*"
@@ -438,6 +438,8 @@ class GatewayConfig(_Table):
     @field_validator("rights")
     @classmethod
     def _of_claims(cls, given: Mapping[str, RightsConfig]) -> Mapping[str, RightsConfig]:
+        if not given:
+            raise ValueError('there is no row: add one, such as [rights."*"], or leave rights out')
         for key in given:
             if not key or (key.startswith(CLAIM) and not all(key.removeprefix(CLAIM).partition("="))):
                 raise ValueError(f'{key!r} is no key of a row: a name, "claim:NAME=VALUE" or "*"')

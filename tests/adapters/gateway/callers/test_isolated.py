@@ -15,8 +15,9 @@ from tests.adapters.gateway.upstreams.byhand import ByHand
 from tests.adapters.mcp.asgi import URL, Endpoint, endpoint_of
 from tests.blocked import all_blocked
 from toolfold_adapters.gateway import Runtime, open_gateway
+from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 from toolfold_adapters.gateway.upstream.link import Link
-from toolfold_adapters.gateway.upstream.wire import ConnectMode, Wire, connect
+from toolfold_adapters.gateway.upstream.wire import Wire, connect
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.transport.http_client import http_transport
 

@@ -156,6 +156,11 @@ async def test_callers_have_what_their_rows_say_and_no_more(era: str) -> None:
             assert await may(ada) == {"one__look"}
 
 
+async def test_a_row_with_an_empty_list_of_servers_has_none() -> None:
+    async with served({"ada": RightsConfig(access="read", servers=())}) as here, here.client("auto", sub="ada") as ada:
+        assert not [tool.name for tool in (await ada.list_tools()).tools if tool.name.startswith(("one__", "two__"))]
+
+
 @pytest.mark.parametrize("era", ERAS)
 async def test_lists_of_callers_with_rights_are_in_no_cache_that_others_share(era: str) -> None:
     async with served() as here, here.client("auto", sub="ada") as ada:
@@ -324,6 +329,8 @@ ONE = '[upstreams.one]\ncommand = ["one"]\n'
     ("text", "problem"),
     [
         ("[rights.ada]\n", r"\[rights.ada\], access: must be given"),
+        ("[rights]\n", r"rights: there is no row: add one"),
+        ('[rights.ada]\naccess = "read"\ncalls_per_minute = true\n', "calls_per_minute"),
         ('[rights.ada]\naccess = "all"\n', r"\[rights.ada\], access: must be 'read', 'write' or 'destructive'"),
         ('[rights.ada]\naccess = "read"\nservers = ["two"]\n', r"\[rights.ada\]: there is no server 'two'"),
         ('[rights.ada]\naccess = "read"\nprofile = "p"\n', r"\[rights.ada\]: there is no profile 'p'"),
@@ -381,6 +388,34 @@ async def test_while_rows_can_not_be_read_nobody_has_any_rights_and_status_says_
             await edited(f'{good.replace("ada", "bob")}[profiles.p]\nactive = ["nowhere"]\n')
             with pytest.raises(Forbidden):
                 gateway.rights_of(ada)
+            await edited(good)
+            await edited(ONE)  # rows that are gone leave nobody with more than they had
+            with pytest.raises(Forbidden, match="can't be read now"):
+                gateway.rights_of(ada)
+
+
+@pytest.mark.spec("ISO-3")
+async def test_first_rows_that_are_wrong_leave_nobody_any_rights(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(ONE)
+
+    async def changes() -> AsyncIterator[str]:
+        for text in (f"{ONE}[rights]\n", f'{ONE}[rights.ada]\naccess = "some"\n'):
+            file.write_text(text)
+            yield text
+            with pytest.raises(Forbidden, match="can't be read now"):
+                gateway.rights_of(Principal("ada"))
+            done.append(text)
+
+    done: list[str] = []
+    gateway = open_gateway(
+        load_config(file), runtime=Runtime(clock=Clock(), transport=House(lambda _: Annotated()).transport)
+    )
+    with anyio.fail_after(SECONDS):
+        async with gateway:
+            gateway.follow(lambda: load_config(file), changes())
+            await anyio.wait_all_tasks_blocked()
+    assert len(done) == 2
 
 
 def test_a_gateway_without_rows_limits_nobody() -> None:
