@@ -37,8 +37,9 @@ CALLS: list[tuple[str, dict[str, Any]]] = [
 FAILING: list[tuple[str, dict[str, Any]]] = [
     ("gzip-file-as-resource", {"name": "x.gz", "data": "ftp://127.0.0.1/x", "outputType": "resource"}),
     ("get-resource-reference", {"resourceType": "Text", "resourceId": -1}),
-    ("simulate-research-query", {"topic": "tools"}),
 ]
+TASK_ALONE = ("simulate-research-query", {"topic": "tools"})
+"""What the server runs as a task alone, which the gateway waits for."""
 
 
 async def started(client: Client) -> None:
@@ -87,7 +88,7 @@ async def test_the_report_counts_every_tool_of_a_real_server_and_what_is_saved()
     assert report["tokens"]["after"] < report["tokens"]["before"]
 
 
-@pytest.mark.spec("GWY-1")
+@pytest.mark.spec("GWY-1", "GWY-18")
 async def test_results_of_every_kind_and_errors_come_through_as_they_are() -> None:
     async with (
         client_of(EVERYTHING.directly, "legacy") as (direct, _),
@@ -102,6 +103,10 @@ async def test_results_of_every_kind_and_errors_come_through_as_they_are() -> No
             expected = await outcome(direct, tool, arguments)
             assert expected.get("isError", "code" in expected), expected
             assert await outcome(client, tool, arguments) == expected
+        assert (await outcome(direct, *TASK_ALONE)).get("isError")
+        done = await outcome(client, *TASK_ALONE)
+        assert not done.get("isError")
+        assert "Research Report: tools" in str(done["content"])
 
 
 @pytest.mark.spec("GWY-1")

@@ -96,10 +96,12 @@ def _without_execution(definition: dict[str, Any]) -> dict[str, Any]:
 async def test_a_real_server_has_all_its_tools_once_its_groups_are_open_and_answers_as_directly(
     tmp_path: Path, server: RealServer
 ) -> None:
+    # The gateway reads the groups of a server of Toolfold, and opens them itself.
+    own = ("call_tool", "__open", "__close") if server.name == "toolfold" else ()
     with configured(tmp_path / "site", server) as site:
         tool, arguments = site.call_of(server)
         async with Client(directly(site.entries[server.name]), mode="legacy") as direct:
-            expected = [passed_on(one) for one in (await definitions(direct)).values()]
+            expected = [passed_on(one) for one in (await definitions(direct)).values() if not one["name"].endswith(own)]
             answer = await outcome_of(direct.call_tool(tool, arguments))
         assert server.answer in str(answer)
         config = site.written_to(tmp_path / "mcp.json")
