@@ -138,15 +138,28 @@ class Credentials:
                     await self._store.release(record_key, held.token)
 
     async def listed(self) -> list[tuple[str, Credential]]:
-        """Return all credentials with their keys, without their secrets; raises `CredentialsUnavailable`."""
+        """Return all credentials with their keys, without their secrets; one that is damaged is left out.
+
+        Raises:
+            CredentialsUnavailable: None of them can be read.
+        """
         found: list[tuple[str, Credential]] = []
+        damaged: _Unreadable | None = None
         with self._noted():
             for shard in range(SHARDS):
-                keys = await self._index(shard)
-                for key in keys:
+                for key in await self._index(shard):
                     record = await self._store.read(_record_key(key))
-                    if record is not None and (known := await self._known(key, record)).usable:
+                    try:
+                        known = None if record is None else await self._known(key, record)
+                    except _Unreadable as error:
+                        damaged = error
+                        continue
+                    if known is not None and known.usable:
                         found.append((key, evolve(known, secret={})))
+            if damaged is not None and not found:
+                raise damaged
+        if damaged is not None:
+            log.warning("a credential is left out, for it can't be read: %s", damaged)
         return sorted(found, key=lambda one: (one[1].principal, one[1].server))
 
     async def check(self) -> None:

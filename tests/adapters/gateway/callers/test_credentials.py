@@ -103,6 +103,19 @@ async def test_a_record_that_is_moved_to_the_place_of_another_principal_is_of_no
     assert credentials.problem == "a credential stands where another one belongs"
 
 
+async def test_a_damaged_record_is_left_out_of_the_list_and_alone_it_is_said(store: Store) -> None:
+    credentials = Credentials(store, by(new_key()))
+    for name in ("alice", "bob"):
+        await credentials.write(name, of(name))
+    record = await store.read(record_of("bob"))
+    assert record is not None
+    await store.swap(record_of("bob"), record.version, "damaged")
+    assert [one.principal for _, one in await credentials.listed()] == ["alice"]
+    await credentials.remove("alice")
+    with pytest.raises(CredentialsUnavailable):
+        await credentials.listed()
+
+
 async def test_the_newest_key_encrypts_and_an_older_one_can_go_once_all_was_read(store: Store) -> None:
     old, new = new_key(), new_key()
     await Credentials(store, by(old)).write("alice", of("alice"))
