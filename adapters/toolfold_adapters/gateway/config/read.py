@@ -279,6 +279,8 @@ class _Entries:
         """
         if self.wrong and not self._upstreams:
             raise ConfigError("\n".join([*self.wrong, *problems]))
+        if data.get("rights") == {}:  # without the table everybody may do everything, which an empty one can't mean
+            raise ConfigError(f'{self._file}, rights: there is no row: add one, such as [rights."*"], or leave it out.')
         problems = [*(f"{problem} The server is left out." for problem in self.wrong), *problems]
         values = {"upstreams": self._upstreams, "left_out": self.left_out, "problems": problems}
         try:

@@ -438,8 +438,6 @@ class GatewayConfig(_Table):
     @field_validator("rights")
     @classmethod
     def _of_claims(cls, given: Mapping[str, RightsConfig]) -> Mapping[str, RightsConfig]:
-        if not given:
-            raise ValueError('there is no row: add one, such as [rights."*"], or leave rights out')
         for key in given:
             if not key or (key.startswith(CLAIM) and not all(key.removeprefix(CLAIM).partition("="))):
                 raise ValueError(f'{key!r} is no key of a row: a name, "claim:NAME=VALUE" or "*"')
