@@ -7,6 +7,8 @@ this passes through. Where they are not, it is translated:
 - A modern client at a legacy upstream: the call goes on in a `Dialogue` while the client gets what is asked for, with a
   token for it; the client's next call, with the token, brings the answers.
 - A legacy client at a modern upstream: the client is asked, and the call is made again with what it answered.
+- A modern client that knows no tasks, at a modern upstream: what its call is answered with passes, but where it becomes
+  a task, which is waited for here, what that asks is asked in a `Dialogue`.
 """
 
 from __future__ import annotations
@@ -144,15 +146,24 @@ class Dialogues:
         call: RequestInProgress,
         principal: Principal,
         perform: Callable[[RequestInProgress], Awaitable[dict[str, Any]]],
+        *,
+        passes: bool = False,
     ) -> dict[str, Any] | InputRequired:
         """Begin a call, or continue the one whose token the request has; return its result or what it asks for.
+
+        Args:
+            call: The client's request.
+            principal: Whose it is.
+            perform: Makes the call.
+            passes: Whether what the upstream answers with passes, so that a token of another kind is the upstream's.
 
         Raises:
             ToolError: There is no such call any more.
         """
         params = call.ctx.params if call.ctx is not None else None
         token = (params or {}).get("requestState")
-        if token is None:
+        if token is None or (passes and not self.wait_for(call)):
+            call.passes = passes
             dialogue = Dialogue(call, principal)
             call.asks = dialogue.ask
             self._tasks.start_soon(dialogue.run, lambda: perform(call))

@@ -83,12 +83,14 @@ def links_of(answer: Mapping[str, Any]) -> list[str]:
 class RequestInProgress:
     """A request of a client that is being answered.
 
-    `asks` has what an upstream of the legacy era asks of a client of the modern era: see `dialogue`. `asked` counts
-    what that client has not answered yet.
+    `asks` has what is asked of a client of the modern era by other means than an answer of its upstream: see
+    `dialogue`. `passes` says that such an answer passes all the same, and `asked` counts what that client has not
+    answered yet.
     """
 
     ctx: ServerContext | None
     asks: Callable[[str, Mapping[str, Any]], Any] | None = None
+    passes: bool = False
     asked: int = 0
 
     @property

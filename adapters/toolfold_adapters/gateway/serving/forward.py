@@ -45,7 +45,7 @@ from .downstream import (
     server_context,
 )
 from .pages import COMPLETE, Pages, pages_of, visit
-from .tasks import TaskCall, TaskIds
+from .tasks import TaskCall, TaskIds, may_be_awaited
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -171,9 +171,10 @@ class Forwarding:
 
         await made_meanwhile(asked.upstream.callers, call)
         translated = not asked.upstream.modern or self.dialogues.wait_for(call)  # it may have become modern meanwhile
+        awaited = asked.method == "tools/call" and may_be_awaited(asked.upstream, client.capabilities, call)
         try:
-            if call.modern and client.capabilities and translated:
-                return await self.dialogues.go_on(call, client.principal, perform)
+            if call.modern and client.capabilities and (translated or awaited):
+                return await self.dialogues.go_on(call, client.principal, perform, passes=not translated)
             return await perform(call)
         except LoginRequired as required:
             return asking(required, client, call, self.pages)
@@ -226,7 +227,7 @@ async def _answered(
     wanted = asked.progress if _wants_progress(call.ctx) else None
     report = _reporter(link, client, wanted) if wanted is not None else None
     again: dict[str, Any] = {}
-    passes = call.modern and call.asks is None  # else it is in a dialogue, as with an upstream that was not modern yet
+    passes = call.modern and (call.asks is None or call.passes)  # else its upstream was not known to be modern
     if wire.facts.modern and passes and call.ctx is not None:
         again = without_own({key: value for key, value in (call.ctx.params or {}).items() if key in _AGAIN})
     if wire.facts.modern and client.level is not None:

@@ -28,13 +28,14 @@ from attrs import define, field
 from itsdangerous import BadSignature, Signer
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
-from mcp_types import INTERNAL_ERROR, MISSING_REQUIRED_CLIENT_CAPABILITY
+from mcp_types import INTERNAL_ERROR, METHOD_NOT_FOUND, MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from toolfold import ProtocolError, ToolError
 from toolfold.spi import array, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
 from ..upstream.life import ConnectionLost
+from .downstream import can_answer
 from .pages import with_id
 
 if TYPE_CHECKING:
@@ -232,6 +233,12 @@ def declares(capabilities: Mapping[str, Any]) -> bool:
     return EXTENSION in (table(capabilities.get("extensions")) or {})
 
 
+def may_be_awaited(upstream: Upstream, capabilities: Mapping[str, Any], call: RequestInProgress) -> bool:
+    """Return whether a call may become a task of the extension for which its client waits, since it knows none."""
+    able: Mapping[str, Any] = {} if upstream.known is None else upstream.known.capabilities
+    return declares(able) and not declares(able_as(call, capabilities))
+
+
 def _needs_extension(error: ProtocolError) -> bool:
     if error.code != MISSING_REQUIRED_CLIENT_CAPABILITY:
         return False
@@ -387,9 +394,12 @@ class TaskCall:
                 continue
             asked.add(key)
             question = table(given) or {}
-            what, _ = with_id(table(question.get("params")) or {})
+            method, about = str(question.get("method")), table(question.get("params")) or {}
+            what = about if self.call.modern else with_id(about)[0]
             try:
-                responses[key] = dict(await self.call.ask(str(question.get("method")), what))
+                if not can_answer(self.client.capabilities, method, what):
+                    raise MCPError(METHOD_NOT_FOUND, f"The client does not answer {method}")
+                responses[key] = dict(await self.call.ask(method, what))
             except MCPError as error:
                 raise ToolError(f"The task asks for something, and was cancelled: {error.message}.") from error
         if responses:

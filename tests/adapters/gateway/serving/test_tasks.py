@@ -262,7 +262,8 @@ async def test_a_tool_that_can_only_be_a_task_is_waited_for_where_the_client_kno
     assert not [one for one in user.notified if "task" in one[0]]
 
 
-@pytest.mark.parametrize(("era", "modern"), [("legacy", False), ("legacy", True), ("auto", False)])
+@FORMS
+@pytest.mark.parametrize("era", ["legacy", "auto"])
 async def test_what_it_asks_meanwhile_is_asked_of_its_client(era: ConnectMode, modern: bool) -> None:
     server, user, answers = TaskServer(modern), User(), list[Any]()
     async with gate(server) as (_, front), user.at(front, era) as client, anyio.create_task_group() as tasks:
@@ -287,16 +288,30 @@ async def test_what_it_asks_meanwhile_is_asked_of_its_client(era: ConnectMode, m
     assert [one for one in user.asked if RELATED in one.get("_meta", {})] == []
 
 
-async def test_a_question_that_a_modern_client_can_not_be_asked_fails_the_call_and_cancels_the_task() -> None:
+@pytest.mark.parametrize("able", [{}, {"roots": {}}])
+async def test_a_question_that_a_modern_client_can_not_be_asked_fails_the_call_and_cancels_the_task(
+    able: dict[str, Any],
+) -> None:
     server, user, given = TaskServer(modern=True), User(), asking("by its name", "one__asks")
     answers: list[Any] = []
-    async with gate(server) as (_, front), user.at(front, "auto") as client, anyio.create_task_group() as tasks:
+    async with gate(server) as (_, front), user.at(front, "auto", able) as client, anyio.create_task_group() as tasks:
         tasks.start_soon(progressed, server, user, "input_required")
         answers.append(await client.request("tools/call", given, on_progress=user.report))
     (answer,) = answers
     assert answer["isError"]
     assert "asks for something, and was cancelled" in text_of(answer)
     assert server.tasks["t-1"].status == "cancelled"
+
+
+async def test_what_a_server_with_tasks_asks_of_an_ordinary_call_passes_with_its_own_token() -> None:
+    server = TaskServer(modern=True)
+    async with gate(server) as (_, front), User().at(front, "auto") as client:
+        given = asking("by its name", "one__unsure")
+        asked = await client.request("tools/call", given)
+        assert (asked["inputRequests"]["q"]["params"], asked["requestState"]) == (ASKED, "mine")
+        again = {"inputResponses": {"q": {"action": "accept"}}, "requestState": "mine"}
+        assert text_of(await client.request("tools/call", {**given, **again})) == "ran unsure"
+    assert server.of("tools/call")[-1]["inputResponses"] == again["inputResponses"]
 
 
 @FORMS

@@ -16,7 +16,7 @@ from toolfold_adapters.gateway.serving.tasks import EXTENSION, RELATED
 
 Message = dict[str, Any]
 OBJECT = {"type": "object"}
-SUPPORT = {"long": "optional", "only": "required", "asks": "required", "now": "forbidden"}
+SUPPORT = {"long": "optional", "only": "required", "asks": "required", "now": "forbidden", "unsure": "forbidden"}
 ASKED = {"message": "How many?", "requestedSchema": {"type": "object", "properties": {}}}
 CAPABILITIES: dict[bool, Message] = {
     False: {"tools": {}, "tasks": {"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}}},
@@ -148,6 +148,9 @@ class TaskServer:
             needed: Message = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             code = -32021 if self.modern else -32601
             return {"error": {"code": code, "message": "only as a task", "data": needed}}
+        if name == "unsure" and params.get("requestState") != "mine":
+            questions = {"q": {"method": "elicitation/create", "params": ASKED}}
+            return {"resultType": "input_required", "inputRequests": questions, "requestState": "mine"}
         if not may or SUPPORT[name] == "forbidden":
             return said(f"ran {name}")
         task = OneTask(f"t-{len(self.tasks) + 1}", name, declared.get("progressToken"))
