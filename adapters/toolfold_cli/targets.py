@@ -230,6 +230,7 @@ async def open_target(
     pool: Pool | None = None,
     place_of: PlaceOf | None = None,
     callers: CallerLogins | None = None,
+    keys: Sequence[bytes] = (),
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -250,6 +251,7 @@ async def open_target(
         pool: The servers that gateways of one user share in this process; see `open_gateway`.
         place_of: Returns what has to be equal for a command to be shared; see `open_gateway`.
         callers: What each of several callers logs in with at the servers of a gateway (SPEC GWY-19).
+        keys: What the ids of tasks are signed with (SPEC GWY-18).
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -288,6 +290,7 @@ async def open_target(
         one_user=pool is not None,
         environ=environ or {},
         callers=callers,
+        keys=keys,
     )
     read = partial(configuration, target, options or GatewayOptions(), environ, folder)
     config = read()

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import logging
 import os
+import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
 from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
 from functools import partial
 from importlib import import_module
@@ -88,6 +89,8 @@ SUCCESSOR_SECONDS = 60.0
 """How long a newer version may take to start, of which those that are served notice nothing."""
 ATTEMPTS, PAUSE = 5, 0.05
 """How often the lock of the folder is tried for, and the seconds between."""
+KEY, KEY_BYTES = "key", 32
+"""The file with what the ids of tasks are signed with, beside the stored sessions, and how long that is."""
 LEASE_SECONDS = 1.0
 """How long what a runtime that was killed was doing holds up the next one: nobody else writes there."""
 
@@ -200,7 +203,7 @@ async def _serve(folder: str, started: Any, held: ExitStack, *, quiet: bool, kee
             if quiet:
                 reopen_log(folder)
                 tasks.start_soon(kept_short, folder)
-            opening = partial(_opened, Path(folder, STATE), Pool(tasks))
+            opening = partial(_opened, Path(folder, STATE), Pool(tasks), _keys(Path(folder, STATE, KEY)))
             handing_over = partial(_hand_over, folder, held)
             runtime = Runtime(__version__, opening, hand_over=handing_over, kept=keep)
             await runtime.serve(listener, secret)
@@ -218,8 +221,29 @@ async def _hand_over(folder: str, held: ExitStack) -> None:
             await anyio.sleep(PAUSE)
 
 
+def _keys(path: Path) -> list[bytes]:
+    """Return what the ids of tasks are signed with: a key that the runtimes of a folder have one after another.
+
+    SPEC GWY-18.
+    """
+    from toolfold_adapters.gateway.stored import write_whole
+
+    try:
+        if path.exists():
+            os.utime(path)  # what nobody has used for long is removed
+            found = path.read_bytes()
+            if len(found) == KEY_BYTES:
+                return [found]
+        key = secrets.token_bytes(KEY_BYTES)
+        write_whole(path, key)
+    except OSError as error:
+        log.warning("tasks can't be asked for after a restart, since their key can't be stored: %s", error)
+        return []
+    return [key]
+
+
 @asynccontextmanager
-async def _opened(states: Path, pool: Pool, hello: Hello) -> AsyncGenerator[Served]:
+async def _opened(states: Path, pool: Pool, keys: Sequence[bytes], hello: Hello) -> AsyncGenerator[Served]:
     """Open the gateway that a relay asks for; its sessions are in a file of its own."""
     settings = settings_in(hello.environment)
     of_gateway = {name: settings.pop(name) for name in GatewayOptions.__annotations__ if name in settings}
@@ -231,6 +255,7 @@ async def _opened(states: Path, pool: Pool, hello: Hello) -> AsyncGenerator[Serv
         folder=Path(hello.folder),
         pool=pool,
         place_of=hello.place_of,
+        keys=keys,
     )
     async with (
         await _sessions(states / f"{hello.shares}.db") as store,

@@ -200,6 +200,7 @@ class Gateway:
             self._row_of,
             Allowances(self._runtime.clock),
             self._views_of,
+            self._runtime.keys,
         )
         try:
             for name in self._config.upstreams:

@@ -7,6 +7,7 @@ import os
 import re
 import shutil
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -17,16 +18,25 @@ from typing import Any
 
 import anyio
 import pytest
+import uvicorn
 from attrs import frozen
 from mcp import Client, StdioServerParameters
 from mcp.shared.exceptions import MCPError
 
 import toolfold
+from tests.adapters.gateway.inprocess import refuse
+from tests.adapters.gateway.upstreams.tasks import TaskServer
 from tests.adapters.mcp.support import names_of
+from tests.process.ports import free_port
 from tests.process.serving import ENVIRONMENT
+from toolfold_adapters.gateway import UpstreamConfig
+from toolfold_adapters.gateway.serving.tasks import EXTENSION
+from toolfold_adapters.gateway.upstream.transports import Transports
+from toolfold_adapters.gateway.upstream.wire import connect
 from toolfold_adapters.runtime.left import start_of
-from toolfold_adapters.runtime.place import FOLDER, LOG
+from toolfold_adapters.runtime.place import FOLDER, LOG, STATE
 from toolfold_adapters.runtime.relay import LOST, asked
+from toolfold_cli.up import KEY
 
 SECONDS = 180
 ON_LINUX = pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a relay starts the next runtime")
@@ -174,6 +184,39 @@ async def test_a_runtime_that_is_killed_costs_a_host_nothing_but_the_calls_that_
             assert await call(client, "own__record", word="twice") == "twice"
         assert machine.recorded == ["once", "twice"]
         assert machine.process != first
+
+
+@asynccontextmanager
+async def tasks_over_http() -> AsyncGenerator[tuple[TaskServer, str]]:
+    """Serve tasks of the modern era over HTTP in this process, which outlive a runtime."""
+    server, port = TaskServer(modern=True), free_port()
+    how: dict[str, Any] = {"interface": "asgi3", "lifespan": "off", "log_level": "error", "ws": "none"}
+    running = uvicorn.Server(uvicorn.Config(server.over_http, port=port, **how))
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(running.serve)
+        yield server, f"http://127.0.0.1:{port}/mcp"
+        running.should_exit = True
+
+
+@pytest.mark.spec("GWY-18", "GWY-15")
+async def test_a_task_is_asked_for_after_the_runtime_that_began_it_was_killed(machine: Machine) -> None:
+    able: dict[str, Any] = {"extensions": {EXTENSION: {}}}
+    with anyio.fail_after(SECONDS):
+        async with tasks_over_http() as (server, url):
+            machine.config.write_text(f'[upstreams.long]\nurl = "{url}"\n[upstreams.other]\nurl = "{url}"\n')
+            host = machine.host()
+            config = UpstreamConfig(command=(host.command, *host.args), env=host.env or {}, environment="minimal")
+            async with connect(Transports()(config), "auto", able, refuse, lambda *_: None) as client:
+                begun = await client.request("tools/call", {"name": "long__long", "arguments": {}})
+                first = machine.process
+                machine.kill()
+                server.tasks["t-1"].to("completed")
+                ended = await client.request("tasks/get", {"taskId": begun["taskId"]})
+                assert ended["status"] == "completed"
+                assert ended["result"]["content"][0]["text"] == "did long {}"
+                assert machine.process != first
+    key = machine.runtime / STATE / KEY
+    assert (len(key.read_bytes()), stat.S_IMODE(key.stat().st_mode)) == (32, 0o600)
 
 
 def processes_of(machine: Machine) -> tuple[int, list[int]]:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import logging
 import os
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -82,6 +82,7 @@ class Forwarding:
         row_of: Returns what a caller may do, if that is limited.
         allowances: What callers may use up.
         views_of: Returns the views of an upstream that have another URI here.
+        keys: What the ids of tasks are signed with; if there are none, what handles are.
 
     `pages` has the pages of the gateway's own that clients were sent to.
     """
@@ -94,6 +95,7 @@ class Forwarding:
         row_of: Callable[[Principal], RightsConfig | None],
         allowances: Allowances,
         views_of: Callable[[str], Renamed],
+        keys: Sequence[bytes] = (),
     ) -> None:
         self._clients = clients
         self._unlisted = unlisted
@@ -102,7 +104,7 @@ class Forwarding:
         self._views_of = views_of
         self.pages = Pages()
         self.dialogues = Dialogues(tasks)
-        self.task_ids = TaskIds(signing_keys(None, os.environ))
+        self.task_ids = TaskIds(keys or signing_keys(None, os.environ))
 
     def handler(self, upstream: Upstream, kind: Kind, original: str) -> ToolHandler:
         """Return the handler of something that an upstream offers, which calls it `original`.

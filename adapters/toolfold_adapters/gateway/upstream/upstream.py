@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import shlex
-from collections.abc import Callable, Coroutine, Hashable, Mapping
+from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import urlsplit
@@ -71,6 +71,7 @@ class Runtime:
         environ: The environment of whoever has upstreams started, if that is not this process; nobody reads what is
             secret there (SPEC GWY-4).
         callers: What each of several callers logs in with (SPEC GWY-19); unless given, all are one user.
+        keys: What the ids of tasks are signed with, the newest last (SPEC GWY-18); unless given, what handles are.
     """
 
     clock: Callable[[], float]
@@ -82,6 +83,7 @@ class Runtime:
     one_user: bool = False
     environ: Mapping[str, str] = field(factory=dict[str, str], repr=False)
     callers: CallerLogins | None = None
+    keys: Sequence[bytes] = field(default=(), repr=False)
 
 
 @frozen(kw_only=True)

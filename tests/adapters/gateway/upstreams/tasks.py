@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -99,6 +100,19 @@ class TaskServer:
             tasks.start_soon(serve)
             yield from_server, to_server
             tasks.cancel_scope.cancel()
+
+    async def over_http(self, scope: Any, receive: Any, send: Any) -> None:
+        """Answer a request over HTTP; an ASGI application."""
+        body, answers, more = b"", list[Message](), True
+        while more:
+            part = await receive()
+            body, more = body + part.get("body", b""), part.get("more_body", False)
+        if body and "id" in (message := json.loads(body)):
+            await self._take(message, answers.append)
+        status = 200 if answers else 202 if body else 405
+        headers = [(b"content-type", b"application/json")] if answers else []
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": json.dumps(answers[0]).encode() if answers else b""})
 
     async def _take(self, message: Message, send: Any) -> None:
         method, params = message["method"], message.get("params") or {}
