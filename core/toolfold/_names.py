@@ -52,6 +52,15 @@ def split_name(name: str) -> tuple[str, str]:
     return group, base
 
 
+PREFIXED = "__"
+"""What stands between the name of a tool and that of its server or its host; the separator of groups is read as it."""
+
+
+def base_name(name: str) -> str:
+    """Return what a tool is called without the names before it: of its groups, its server, its host."""
+    return name.replace(SEPARATOR, PREFIXED).rpartition(PREFIXED)[2]
+
+
 SPOKEN = {"activate": "open", "deactivate": "close"}
 """What people and models call what the control tools of a group do."""
 

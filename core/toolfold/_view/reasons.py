@@ -18,7 +18,7 @@ from attrs import evolve
 from .._catalog.components import Component, Kind, words
 from .._catalog.rules import Both, Either, GroupActive, Not, Visibility, When, required_groups
 from .._limits import MAX_PROBLEMS, enumerated, quoted
-from .._names import SEPARATOR, canonical_key, split_name
+from .._names import SEPARATOR, base_name, canonical_key
 from .._snapshot import Snapshot
 from .._values import frozen
 from ..errors import QuotaExceeded, ToolNotFound, similar
@@ -286,10 +286,12 @@ def _near(name: str, view: RequestView) -> list[str]:
         return []
     seen = [*listed(view, "tool"), *(found.component for found in findable(view))]
     whole = [*dict.fromkeys(view.to_wire(one.name) for one in seen)]
-    known = {view.to_wire(one.name): split_name(one.name)[1] for one in seen if one.control is None}
+    known = {view.to_wire(one.name): base_name(one.name) for one in seen if one.control is None}
     if prefixed := _without_prefix(name, whole):
         return [prefixed]
     bases = [*dict.fromkeys(known.values())]
+    if name in bases:
+        return [one for one, base in known.items() if base == name][:MAX_PROBLEMS]
     alike = {*similar(name, bases)} if not (found := similar(name, whole)) else set[str]()
     return [*found] or [one for one, base in known.items() if base in alike][:MAX_PROBLEMS]
 

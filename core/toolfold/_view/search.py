@@ -17,7 +17,7 @@ from .._catalog.catalog import Catalog
 from .._catalog.components import Component
 from .._catalog.rules import groups_of, required_groups
 from .._memo import Memo
-from .._names import SEPARATOR, ToWire, ancestors
+from .._names import PREFIXED, SEPARATOR, ToWire, ancestors, base_name
 from .._plain import table
 from .._values import frozen
 from ..errors import QuotaExceeded, ToolfoldError
@@ -367,9 +367,6 @@ REORDERED = 10
 _WORDS = 4
 """From which rule of `closeness_to` on a tool is not named for certain."""
 
-_PREFIXED = "__"
-"""What stands between the name of a tool and that of its server or its host; the separator of groups is read as it."""
-
 _PLURAL = 4
 """How long a word is at least whose last letter may be the `s` of a plural."""
 
@@ -397,7 +394,7 @@ class _Name:
 
     @classmethod
     def of(cls, name: str) -> _Name:
-        whole, base = words_of(name), words_of(_base(name))
+        whole, base = words_of(name), words_of(base_name(name))
         return cls(_plain(name), whole, base, _folded(whole), _folded(base), _meanings(whole), _meanings(base))
 
 
@@ -411,14 +408,14 @@ def closeness_to(query: str) -> Callable[[_Name], Closeness | None]:
     """
     asked = _plain(query.strip(" \t\r\n`'\""))
     words = words_of(query)
-    written = {parts for part in query.split() for one in (part, _base(part)) if len(parts := words_of(one)) > 1}
+    written = {parts for part in query.split() for one in (part, base_name(part)) if len(parts := words_of(one)) > 1}
     telling = tuple(word for word in words if word not in FILLERS)
     wanted, meanings = _folded(telling), _meanings(telling)
 
     def closeness(name: _Name) -> Closeness | None:
         if name.plain == asked:
             return 0, 0
-        if asked and (name.plain.endswith(_PREFIXED + asked) or asked.endswith(_PREFIXED + name.plain)):
+        if asked and (name.plain.endswith(PREFIXED + asked) or asked.endswith(PREFIXED + name.plain)):
             return 1, 0
         if words and not {words, telling}.isdisjoint((name.base, name.whole)):
             return 2, 0
@@ -477,7 +474,7 @@ def objection(query: str, found: Found, view: RequestView) -> str:
 
 
 def _does(component: Component) -> str | None:
-    return done_by(words_of(_base(component.name)), component.definition)
+    return done_by(words_of(base_name(component.name)), component.definition)
 
 
 def _meanings(words: Sequence[str]) -> frozenset[str]:
@@ -486,11 +483,7 @@ def _meanings(words: Sequence[str]) -> frozenset[str]:
 
 
 def _plain(name: str) -> str:
-    return name.casefold().replace(SEPARATOR, _PREFIXED)
-
-
-def _base(name: str) -> str:
-    return name.replace(SEPARATOR, _PREFIXED).rpartition(_PREFIXED)[2]
+    return name.casefold().replace(SEPARATOR, PREFIXED)
 
 
 def _folded(words: Iterable[str]) -> frozenset[str]:

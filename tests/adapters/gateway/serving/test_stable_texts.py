@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from itertools import product
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 import anyio
 import pytest
 
-from tests.adapters.gateway.inprocess import House, config_of, gateway_of, wired
+from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, wired
 from tests.adapters.gateway.serving.test_waiting import called, listed, text_of
 from tests.blocked import all_blocked
 from toolfold import ToolNotFound
@@ -131,3 +132,20 @@ async def test_a_tool_of_a_server_that_is_starting_is_not_taken_for_a_mistyped_o
                 await session.call("fils__cart")
     assert waiting.value.hint is None
     assert str(mistyped.value.hint).startswith("did you mean 'files__cart'")
+
+
+@pytest.mark.spec("GWY-20")
+@pytest.mark.parametrize("is_open", [True, False])
+@pytest.mark.parametrize(("written", "meant"), [("cart", "cart"), ("crat", "cart"), ("git.cart", "cart")])
+async def test_a_name_without_that_of_its_server_gets_the_names_of_all_servers_that_have_it(
+    is_open: bool, written: str, meant: str
+) -> None:
+    active = ["git", "files"] if is_open else []
+    async with (
+        opened(House(), config_of("git", "files")) as (gateway, _),
+        gateway.tools.open_session(active=active) as session,
+    ):
+        with pytest.raises(ToolNotFound) as mistyped:
+            await session.call(written)
+    expected = [f"'git__{meant}'"] if "." in written else [f"'git__{meant}'", f"'files__{meant}'"]
+    assert sorted(re.findall(r"'[^']*'", str(mistyped.value.hint))) == sorted(expected)
