@@ -13,10 +13,11 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
+from mcp_types import METHOD_NOT_FOUND
 from mcp_types.methods import SPEC_CLIENT_METHODS, SPEC_CLIENT_NOTIFICATION_METHODS
 
 from toolfold import ProtocolError
-from toolfold.spi import table
+from toolfold.spi import enumerated, quoted, table
 
 from ...names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
 from ..upstream.upstream import Upstream
@@ -66,14 +67,19 @@ def is_foreign(method: str) -> bool:
     return method not in SPEC_CLIENT_METHODS and method not in SPEC_CLIENT_NOTIFICATION_METHODS
 
 
-def upstream_for(method: str, upstreams: Iterable[Upstream]) -> Upstream | None:
-    """Return the server that a method is for, or `None` if that can't be told."""
-    extended = {upstream.key: upstream for upstream in upstreams if any(_names(upstream))}
-    if len(extended) == 1:
-        return next(iter(extended.values()))
+def upstreams_for(method: str, upstreams: Iterable[Upstream]) -> list[Upstream]:
+    """Return the servers that a method can be for: one, if that can be told, and none, if none has extensions."""
+    extended = [upstream for upstream in upstreams if any(_names(upstream))]
     begins = _words(method.removeprefix("notifications/").partition("/")[0])
-    named = [one for one in extended.values() if any(begins & _words(name) for name in _names(one))]
-    return named[0] if len(named) == 1 else None
+    named = [one for one in extended if any(begins & _words(name) for name in _names(one))]
+    return named if named and len(extended) > 1 else extended
+
+
+def ambiguous(method: str, upstreams: Sequence[Upstream]) -> ProtocolError:
+    """Return the refusal of a method that several servers may answer."""
+    names = enumerated([upstream.name for upstream in upstreams])
+    told = "which one can't be told: a gateway, or a profile, with one of them answers it."
+    return ProtocolError(METHOD_NOT_FOUND, f"{quoted(method)} may be for several servers ({names}), and {told}", method)
 
 
 def _names(upstream: Upstream) -> Iterator[str]:

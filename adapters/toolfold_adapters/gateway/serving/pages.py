@@ -22,14 +22,14 @@ from attrs import define, field
 from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY, URL_ELICITATION_REQUIRED
 
 from toolfold import ProtocolError, ToolError
-from toolfold.spi import array, table
+from toolfold.spi import MAX_URI, array, quoted, table
 
 from .downstream import URL_MODE, DownstreamClient, RequestInProgress, can_answer
 
 COMPLETE = "notifications/elicitation/complete"
 ELICIT = "elicitation/create"
 NEEDED: Mapping[str, Any] = {"requiredCapabilities": {"elicitation": {URL_MODE: {}}}}
-"""What a client is told that would have to visit a page, and can't be sent to any."""
+"""What a client is told that would have to visit a page, and can't be sent to any; a text says which page it is."""
 MOST_PAGES = 256
 """How many pages of one connection are remembered with who was sent there."""
 VISIT_SECONDS = 30.0
@@ -96,7 +96,9 @@ async def visit(error: ProtocolError, pages: Pages, client: DownstreamClient, ca
     if not needed:
         raise error
     if call.asks is None or not can_answer(client.capabilities, ELICIT, needed[0]):
-        raise ProtocolError(MISSING_REQUIRED_CLIENT_CAPABILITY, error.message, NEEDED) from error
+        urls = ", ".join(quoted(str(page["url"]), MAX_URI) for page in needed)
+        message = f"{error.message.rstrip('.')}: visit {urls}, then ask again."
+        raise ProtocolError(MISSING_REQUIRED_CLIENT_CAPABILITY, message, NEEDED) from error
     for page in needed:
         asked = {key: value for key, value in page.items() if key != "elicitationId"}
         answer = await call.ask(ELICIT, {**asked, "mode": URL_MODE})

@@ -177,9 +177,12 @@ class Requests:
             name = asked.get("name")
             if ctx.method == extensions.RESOLVE and isinstance(name, str):
                 return await self._resolved(ctx, session, client, asked)
-            upstream = extensions.upstream_for(ctx.method, self._admitted(session.profile))
-            if upstream is None:
+            found = extensions.upstreams_for(ctx.method, self._admitted(session.profile))
+            if not found:
                 return None
+            if len(found) > 1:
+                raise extensions.ambiguous(ctx.method, found)
+            (upstream,) = found
             if not self._gateway.forwarding.may_destroy(client.asks_as[0]):
                 raise ToolError(f"{quoted(ctx.method)} may change something, which you may not.")
             return await self._asked_of(upstream, ctx, client, asked)
@@ -215,10 +218,10 @@ class Requests:
         """Pass a notification on to the server that it is for, if there is a connection to it."""
         async with self._handlers.session(ctx) as session:
             client = self._client(session, ctx)
-            upstream = extensions.upstream_for(ctx.method, self._admitted(session.profile))
-        if upstream is None or not self._gateway.forwarding.may_destroy(client.asks_as[0]):
+            found = extensions.upstreams_for(ctx.method, self._admitted(session.profile))
+        if len(found) != 1 or not self._gateway.forwarding.may_destroy(client.asks_as[0]):
             return None
-        link = upstream.link(client)
+        link = found[0].link(client)
         if link.wire is not None and await link.usable(None):
             await link.wire.notify(ctx.method, own_fields(ctx.params))
         return None

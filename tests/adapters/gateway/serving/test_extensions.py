@@ -163,6 +163,7 @@ async def test_what_two_servers_declare_is_not_declared_and_its_methods_are_refu
         with pytest.raises(ProtocolError) as refused:
             await client.request("weather/at", {})
     assert refused.value.code == -32601
+    assert "may be for several servers ('weather', 'storms'), and which one can't be told" in refused.value.message
     assert (one.asked, other.asked) == ([], [])
 
 

@@ -225,7 +225,8 @@ async def test_a_modern_client_that_knows_no_pages_learns_that_it_would_have_to(
     ):
         with pytest.raises(ProtocolError) as refused:
             await client.request("tools/call", BUY)
-    assert (refused.value.code, refused.value.message) == (t.MISSING_REQUIRED_CLIENT_CAPABILITY, "Pay first.")
+    assert refused.value.code == t.MISSING_REQUIRED_CLIENT_CAPABILITY
+    assert refused.value.message == f"Pay first: visit {URL}, then ask again."
     assert refused.value.data == {"requiredCapabilities": {"elicitation": {"url": {}}}}
 
 
