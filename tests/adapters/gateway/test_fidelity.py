@@ -14,7 +14,7 @@ from tests.adapters.gateway.inprocess import SECONDS, Clock, config_of, refuse, 
 from tests.adapters.gateway.recording import played, recordings
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import Runtime, open_gateway
-from toolfold_adapters.gateway.upstream.definitions import name_of, repaired
+from toolfold_adapters.gateway.upstream.definitions import name_of
 from toolfold_adapters.gateway.upstream.handshake import ConnectMode
 from toolfold_adapters.gateway.upstream.wire import Wire, connect
 from toolfold_adapters.mcp import build_server
@@ -28,6 +28,18 @@ KINDS = {
 }
 OF_AN_ERA = frozenset({"resultType", "ttlMs", "cacheScope"})
 """The fields of a result that only one era has."""
+OTHER = {
+    "everything": {("simulate-research-query", "execution")},
+    "gitlab": {
+        (tool, "inputSchema")
+        for tool in (
+            *("create_branch", "create_issue", "create_merge_request", "create_or_update_file", "create_repository"),
+            *("fork_repository", "get_file_contents", "push_files", "search_repositories"),
+        )
+    },
+}
+"""What passes in another form: input schemas without a type, since clients refuse a whole list for one of them; and
+that a call has to be a task, which it need not be here. The modern era says nothing of tasks in definitions."""
 SERVER_INFO = "io.modelcontextprotocol/serverInfo"
 
 
@@ -44,11 +56,6 @@ def _text(value: Mapping[str, Any]) -> str:
     return json.dumps(dict(sorted(value.items())), ensure_ascii=False)
 
 
-def _definition(value: Mapping[str, Any]) -> str:
-    """Return what is compared of a definition: the SDK's server has keys of schemas in an order of its own."""
-    return json.dumps(value, ensure_ascii=False, sort_keys=True)
-
-
 async def _asked(wire: Wire, method: str, params: Mapping[str, Any]) -> str:
     try:
         return _text(_own(await wire.request(method, params)))
@@ -56,27 +63,31 @@ async def _asked(wire: Wire, method: str, params: Mapping[str, Any]) -> str:
         return _text({"code": error.code, "message": error.message, "data": error.data})
 
 
-async def _listed(wire: Wire, method: str) -> dict[str, str]:
-    """Return the definitions of a list by their names, page by page."""
+async def _listed(wire: Wire, method: str) -> dict[str, dict[str, str]]:
+    """Return the definitions of a list by their names, page by page: each of their fields, as it is written."""
     key, kind = KINDS[method]
-    found: dict[str, str] = {}
+    found: dict[str, dict[str, str]] = {}
     params: dict[str, Any] = {}
     while True:
         answer = await wire.request(method, params)
         for one in answer[key]:
             name = name_of(kind, one)  # type: ignore[arg-type]
             if name is not None:
-                found.setdefault(name, _definition(_expected(kind, one)))
+                fields = {field: json.dumps(value, ensure_ascii=False) for field, value in _own(one).items()}
+                found.setdefault(name, fields)
         if answer.get("nextCursor") is None:
             return found
         params = {"cursor": answer["nextCursor"]}
 
 
-def _expected(kind: str, definition: dict[str, Any]) -> dict[str, Any]:
-    """Return a definition as it is to pass: whether a tool can be called as a task is of one era alone."""
-    own = _own(definition)
-    own.pop("execution", None)
-    return repaired(own)[0] if kind == "tool" else own
+def _differing(said: Mapping[str, Mapping[str, str]], passed: Mapping[str, Mapping[str, str]]) -> set[tuple[str, str]]:
+    """Return what of which definitions is not written as the server writes it."""
+    return {
+        (name, field)
+        for name, fields in said.items()
+        for field in {*fields, *passed.get(name, {})}
+        if fields.get(field) != passed.get(name, {}).get(field)
+    }
 
 
 @pytest.mark.spec("GWY-1", "GWY-7", "GWY-18")
@@ -86,7 +97,7 @@ async def test_each_message_is_that_of_the_server(name: str, era: ConnectMode) -
     recording = RECORDINGS[name]
     runtime = Runtime(clock=Clock(), transport=lambda config, called: played(recording))
     gateway = open_gateway(config_of(name), runtime=runtime)
-    compared = 0
+    compared, modern = 0, era == "auto"
     with anyio.fail_after(SECONDS):
         async with AsyncExitStack() as stack:
             direct = await stack.enter_async_context(
@@ -102,7 +113,12 @@ async def test_each_message_is_that_of_the_server(name: str, era: ConnectMode) -
                     if params or "error" in exchange:
                         continue
                     said, passed = await _listed(direct, method), await _listed(through, method)
-                    assert said == {one: passed.get(one) for one in said}
+                    assert said.keys() <= passed.keys()
+                    tasks = {(tool, "execution") for tool in said if "execution" in said[tool]} if modern else set()
+                    assert (
+                        _differing(said, passed)
+                        == (OTHER.get(name, set()) if method == "tools/list" else set()) | tasks
+                    )
                     compared += len(said)
                 else:
                     assert await _asked(through, method, params) == await _asked(direct, method, params)
@@ -110,6 +126,6 @@ async def test_each_message_is_that_of_the_server(name: str, era: ConnectMode) -
     assert compared
 
 
-def test_servers_of_several_revisions_are_recorded() -> None:
-    assert len(RECORDINGS) >= 25
+def test_forty_servers_of_several_revisions_are_recorded() -> None:
+    assert len({one["serverInfo"]["name"] for one in RECORDINGS.values()}) >= 40
     assert {one["version"] for one in RECORDINGS.values()} >= {"2024-11-05", "2025-11-25", "2026-07-28"}

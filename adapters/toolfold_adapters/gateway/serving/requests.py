@@ -33,7 +33,7 @@ from ...mcp.answer.render import CACHE_HINTS, dumped, input_required, own_fields
 from ...mcp.handlers import RequestHandlers
 from ...mcp.principal import Principal, principal_of
 from ...mcp.request import is_modern
-from ...names import WIRE_SEPARATOR
+from ...names import LISTS, WIRE_SEPARATOR
 from ..grouping import Placed
 from ..stored import Item
 from ..upstream.life import LoginRequired, UpstreamError
@@ -95,6 +95,9 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     add("prompts/get", types.GetPromptRequestParams, as_it_is(handlers.get_prompt, {"messages": []}))
     read = as_it_is(handlers.read_resource, {"contents": [], **CACHE_HINTS})
     add("resources/read", types.ReadResourceRequestParams, read)
+    for kind, lists in LISTS.items():
+        listed = as_it_is(partial(handlers.list, kind), {lists.key: [], **CACHE_HINTS})
+        add(lists.method, types.PaginatedRequestParams, listed)
 
     def offer() -> None:
         """Add what servers offer now, so that clients that connect from now on see it."""

@@ -137,6 +137,8 @@ class Renderer:
 
     def _render(self, component: Component) -> dict[str, Any] | None:
         rendered = render_for_hosts(component, self.names.to_wire)
+        if self.modern:  # which says of no tool that a call of it can be a task
+            rendered = {key: value for key, value in rendered.items() if key != "execution"}
         if component.control is not None and self._adjust is not None:
             rendered = self._adjust(rendered)
         without_output = {key: value for key, value in rendered.items() if key != "outputSchema"}
