@@ -202,6 +202,27 @@ async def test_structured_content_stays_whole_where_it_is_read(host: Host, valid
     assert len(short.text) < 2_000
 
 
+@pytest.mark.parametrize("text", [None, "json", "other"])
+async def test_where_structured_content_is_read_the_reference_stands_before_what_is_cut(text: str | None) -> None:
+    results, _ = retaining()
+    given = rows(300)
+    said = {"json": json.dumps(given), "other": "a"}.get(text or "")
+    blocks = () if said is None else ({"type": "text", "text": said},)
+    host = Host(name="x", cut=2_000, reads_structured=True)
+    short = await results.shortened(ToolResult(blocks, given), "a", host)
+    assert short.text.startswith("[This result is ")
+    assert (len(short.text) < 300, short.structured) == (True, given)
+    assert await reading(results, short.text, path="rows.299.name") == "name 299"
+    if text != "other":
+        assert "name 0" in await reading(results, short.text, offset=0)
+
+
+async def test_a_part_of_a_text_ends_with_a_line() -> None:
+    results, _ = retaining()
+    short = await results.shortened(ToolResult(({"type": "text", "text": lines(9_000)},)), "a", SMALL)
+    assert (await reading(results, short.text, offset=0)).endswith("\n")
+
+
 async def test_what_is_no_text_stays_beside_the_beginning() -> None:
     results, _ = retaining()
     image = {"type": "image", "data": "AA==", "mimeType": "image/png"}

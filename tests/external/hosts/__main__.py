@@ -22,6 +22,7 @@ from tempfile import TemporaryDirectory
 
 from .cases import CASES, TURNS
 from .hosts import HOSTS, Host
+from .long import reached
 from .relayed import offered, outcomes, restart
 from .running import installed_version, run
 from .tables import CONDITIONS, PAGE, TABLES, problems, written
@@ -43,12 +44,17 @@ def relay(host: Host) -> Iterator[tuple[str, ...]]:
     yield tuple(outcomes(host, condition) for condition in CONDITIONS)
 
 
+def long(host: Host) -> Iterator[tuple[str, ...]]:
+    """Yield what the model of a host reads of long results."""
+    yield tuple(reached(host))
+
+
 def end(host: Host) -> Iterator[tuple[str, ...]]:
     """Yield what a host does when its server ends, and with one that has many tools."""
     yield restart(host), offered(host), host.search
 
 
-MEASURES = {"cases": cases, "relay": relay, "end": end}
+MEASURES = {"cases": cases, "relay": relay, "long": long, "end": end}
 
 
 def write(names: Iterable[str], only: str | None) -> None:

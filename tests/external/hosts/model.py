@@ -30,11 +30,12 @@ class Call:
     """A call of a tool by the name that the server gave it; hosts put their own prefix before it."""
 
     name: str
-    arguments: Mapping[str, Any] | Callable[[Request], Mapping[str, Any]] = MappingProxyType({})
+    arguments: Mapping[str, Any] | Callable[[Request], Mapping[str, Any] | None] = MappingProxyType({})
 
-    def made_for(self, request: Request) -> dict[str, Any]:
-        """Return the arguments, which can depend on what the model has read by then."""
-        return dict(self.arguments(request) if callable(self.arguments) else self.arguments)
+    def made_for(self, request: Request) -> dict[str, Any] | None:
+        """Return the arguments, which can depend on what the model has read by then; `None` if it is done."""
+        found = self.arguments(request) if callable(self.arguments) else self.arguments
+        return None if found is None else dict(found)
 
 
 @frozen
@@ -168,7 +169,8 @@ def _turn(
     made, calls = api.made(body), 0
     for turn in turns:
         if calls == made:
-            return [api.call(body, _host_name(request, call.name), call.made_for(request)) for call in turn]
+            asked_for = [(call.name, arguments) for call in turn if (arguments := call.made_for(request)) is not None]
+            return [api.call(body, _host_name(request, name), arguments) for name, arguments in asked_for] or "done"
         calls += len(turn)
     return "done"
 

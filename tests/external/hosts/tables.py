@@ -10,6 +10,7 @@ from tests.external.support import ROOT
 
 from .cases import CASES
 from .hosts import HOSTS, Host
+from .long import KINDS
 
 PAGE = ROOT / "docs" / "reference" / "servers.md"
 LOAD = 10
@@ -44,6 +45,7 @@ TABLES = (
         ("host", "revision", *(case.name for case in CASES), "characters sent", "of these not cached", "date"),
     ),
     Table("relay", ("host", *CONDITIONS, "date")),
+    Table("long", ("host", *KINDS, "date")),
     Table("end", ("host", "starts it again", "of many tools, listed", "a search of its own", "date")),
 )
 

@@ -13,6 +13,7 @@ NOUNS = {
     "acmetracker": ("issue", "comment", "label", "milestone", "branch", "release", "pull_request", "review"),
     "acmewiki": ("page", "attachment", "template"),
     "acmeorders": ("order", "invoice"),
+    "acmearchive": (),
     "acmemany": tuple(f"record_of_kind_{number}" for number in range(20)),
 }
 VERBS = {
@@ -24,6 +25,10 @@ VERBS = {
 }
 LONG_LINES = 1000
 """The lines of the long result, of forty characters or ten tokens each."""
+LONGER_LINES = 1500
+"""Those of the results of the archive, which have some 60 kB as text."""
+EXPORTS = ("export_text", "export_rows", "export_only_rows")
+"""The tools of the archive: a text, rows as structured content that a text says too, and rows alone."""
 
 
 def tools(what: str) -> list[dict[str, Any]]:
@@ -38,7 +43,19 @@ def tools(what: str) -> list[dict[str, Any]]:
         for noun in NOUNS[what]
         for verb, text in VERBS.items()
     ]
-    return [*made, {"name": "export", "description": "Export everything.", "inputSchema": {"type": "object"}}]
+    names = EXPORTS if what == "acmearchive" else ("export",)
+    exports = [{"name": one, "description": "Export everything.", "inputSchema": {"type": "object"}} for one in names]
+    return [*made, *exports]
+
+
+def exported(name: str) -> dict[str, Any]:
+    """Return a result of the archive."""
+    lines = [f"{number:05} in the export of all there is now" for number in range(LONGER_LINES)]
+    if name == "export_text":
+        return {"content": [{"type": "text", "text": "\n".join(lines)}]}
+    rows = {"rows": lines}
+    said = [{"type": "text", "text": json.dumps(rows)}] if name == "export_rows" else []
+    return {"content": said, "structuredContent": rows}
 
 
 def result(what: str, name: str, arguments: Any) -> str:
@@ -56,6 +73,8 @@ def answer(what: str, method: str, params: Any) -> dict[str, Any] | None:
             return {"protocolVersion": params["protocolVersion"], **about}
         case "tools/list":
             return {"tools": tools(what)}
+        case "tools/call" if params["name"] in EXPORTS:
+            return exported(params["name"])
         case "tools/call":
             text = result(what, params["name"], params.get("arguments"))
             return {"content": [{"type": "text", "text": text}]}

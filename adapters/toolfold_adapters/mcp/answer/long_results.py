@@ -207,10 +207,16 @@ class LongResults:
         if reference is None:
             return result
         room = max((host.passes - less) * 4 // 5 - _NOTE_BYTES, _LEAST_BEGINNING)  # hosts count in ways of their own
-        beginning = _beginning(measured.text, room)
-        note = _note(reference, measured.text, len(beginning), has_structured=measured.structured is not None)
         others = [block for block in whole.blocks if _text_of(block) is None]
-        content = [{"type": "text", "text": f"{beginning}\n{note}"}, *others]
+        has_structured = measured.structured is not None
+        if host.reads_structured and whole.structured is not None:  # a print of both is cut where the first one ends
+            beginning = _beginning(measured.text, room // 4) if has_structured else ""
+            note = _note(reference, measured.text, len(beginning), has_structured=has_structured)
+            content = [{"type": "text", "text": f"{note}\n{beginning}".strip()}, *others]
+        else:
+            beginning = _beginning(measured.text, room)
+            note = _note(reference, measured.text, len(beginning), has_structured=has_structured)
+            content = [{"type": "text", "text": f"{beginning}\n{note}"}, *others]
         return _with(result, answer, content, structured=whole.structured if stays else None)
 
     def rest_of(self, text: str, owner: str, caller: Caller = None) -> str | None:
@@ -353,7 +359,7 @@ def _part_of(text: str, asked: Mapping[str, Any], room: int) -> ToolResult:
         offset = starts[line - 1]
     if offset > len(text):
         return _error(f"It has {len(text):,} characters.")
-    page = _beginning(text[offset : offset + room], room)
+    page = _beginning(text[offset : offset + room + 1], room)
     end = offset + len(page)
     rest = f"offset={end} reads on" if end < len(text) else "that is its end"
     note = f"[characters {offset} to {end} of {len(text)}; {rest}]"
@@ -386,6 +392,8 @@ def _note(reference: str, text: str, end: int, *, has_structured: bool) -> str:
     more += ", line=N" if lines > 1 else ""
     more += ", path=a.0.b" if has_structured or text.lstrip()[:1] in ("{", "[") else ""
     what = f"the first {end:,} of {len(text):,} characters" if end < len(text) else "without its structured content"
+    if not end:
+        what = f"structured content of {len(text):,} characters, of which you may be shown a part"
     how = f'{READ_RESULT} with result="{reference}" and one of {more} reads on'
     return f"[This result is {what}, {plural(lines, 'line')}. {how}.]"
 
