@@ -78,8 +78,8 @@ def upstreams_for(method: str, upstreams: Iterable[Upstream]) -> list[Upstream]:
 def ambiguous(method: str, upstreams: Sequence[Upstream]) -> ProtocolError:
     """Return the refusal of a method that several servers may answer."""
     names = enumerated([upstream.name for upstream in upstreams])
-    told = "which one can't be told: a gateway, or a profile, with one of them answers it."
-    return ProtocolError(METHOD_NOT_FOUND, f"{quoted(method)} may be for several servers ({names}), and {told}", method)
+    why = "which one can't be told: a gateway, or a profile, with one of them answers it."
+    return ProtocolError(METHOD_NOT_FOUND, f"{quoted(method)} may be for several servers ({names}), and {why}", method)
 
 
 def _names(upstream: Upstream) -> Iterator[str]:
