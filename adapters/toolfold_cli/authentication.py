@@ -17,6 +17,8 @@ from toolfold_adapters.mcp.http.auth import digest_of
 
 DIGEST = "sha256:"
 MIN_TOKEN_LENGTH = 16
+KEYS_SECONDS = 2.0
+"""How often, at most, keys are asked for because of a token with one that is not known: so long a new key may wait."""
 
 Token = Annotated[str, StringConstraints(min_length=MIN_TOKEN_LENGTH)]
 
@@ -47,7 +49,9 @@ class _OAuth(BaseModel):
 
         issuer, resource = str(self.issuer), str(self.resource)
         if self.jwks is not None:
-            verifier: Any = SignedTokens(jwt.PyJWKClient(str(self.jwks), timeout=10), issuer, resource)
+            keys = jwt.PyJWKClient(str(self.jwks), timeout=10)
+            keys.cooldown_duration = KEYS_SECONDS  # older versions have none, and ask for each unknown key
+            verifier: Any = SignedTokens(keys, issuer, resource)
         else:
             client = (self.client_id, self.client_secret) if self.client_id and self.client_secret else None
             verifier = IntrospectedTokens(str(self.introspection), resource, client, issuer)
