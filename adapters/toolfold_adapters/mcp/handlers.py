@@ -76,6 +76,7 @@ class RequestHandlers:
         resumes: Whether the server resumes legacy sessions from a store, if there is one.
 
     Attributes:
+        tools: The tool set.
         selections: What requests select, within the rights of their callers.
         legacy: The sessions of legacy connections.
         subscriptions: The subscriptions of modern clients.
@@ -98,7 +99,7 @@ class RequestHandlers:
         *,
         resumes: bool = True,
     ) -> None:
-        self._tools = tools
+        self.tools = tools
         tools.count_usage(perf_counter, label_of, name_of)
         self._wire = wire
         self._said = Memo[tuple[Any, ...], str](most=8)
@@ -143,7 +144,7 @@ class RequestHandlers:
         self, name: str, what: str, limit: Limit, lifetime: float, owners: StoredSessions | None = None
     ) -> StoredSessions:
         kind = SessionKind(name, what, limit, lifetime, record_refusal)
-        return StoredSessions(self._tools, self._store, kind, owners, local=self._settings.store is None)
+        return StoredSessions(self.tools, self._store, kind, owners, local=self._settings.store is None)
 
     def _delivery(
         self, address: Address, renderer: Renderer, call_tool: str | None = None, *, handles: bool = False
@@ -160,15 +161,15 @@ class RequestHandlers:
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
-        return Delivery(self._tools, address, renderer, answers, proxies, self._long_results)
+        return Delivery(self.tools, address, renderer, answers, proxies, self._long_results)
 
     def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
         settings = self._settings
-        signs = settings.handles == "auto" and not self._tools.catalog.has_hooks
+        signs = settings.handles == "auto" and not self.tools.catalog.has_hooks
         keys = signing_keys(settings.handle_key, os.environ, outliving=signs and settings.store is not None)
         signed = SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time)
         short = settings.handles == "stored"
-        return HandleStates(self._tools, self.selections, signed, short, self._handles, self._shared, tasks_of)
+        return HandleStates(self.tools, self.selections, signed, short, self._handles, self._shared, tasks_of)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -340,8 +341,8 @@ class RequestHandlers:
                     self.on_announced()
                     subscriptions.announce(event.kinds, concerns=event.concerns)
 
-            stop = self._tools.observe(announce, (events.ListsAnnounced, events.SessionEnded))
-            self._tools.pool.upkeep.start(tasks)
+            stop = self.tools.observe(announce, (events.ListsAnnounced, events.SessionEnded))
+            self.tools.pool.upkeep.start(tasks)
             for sessions in (self._shared, self._handles, self.legacy.stored):
                 if sessions is not None:
                     sessions.start(tasks)

@@ -35,9 +35,7 @@ from toolfold.spi import HANDLE, Full, Kind, RequestView, frozen, listed
 
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..address.handle import HandleStates
-from ..address.legacy import LegacySessions
-from ..address.principal import PrincipalSessions
-from ..address.reference import Reference
+from ..address.reference import ListedSessions, ListSource, Reference
 from ..extensions.groups import Disclosure
 from ..request import (
     HANDLE_ERRORS,
@@ -53,7 +51,10 @@ from .long_results import READ_RESULT, LongResults
 from .proxy import CallToolProxy, CallTools, Part, ToolCall, joined, make_calls, open_for, with_opened
 from .render import Renderer, unknown_text, with_text
 
-Address = LegacySessions | PrincipalSessions | HandleStates | Disclosure
+Address = ListedSessions | HandleStates | Disclosure
+
+Listed = tuple[Component, Mapping[str, Any]]
+"""What is listed, and its definition on the wire."""
 
 
 @define(eq=False)
@@ -106,9 +107,7 @@ class Delivery:
         async with self.address.reading(request) as source:
             catalog, session = source.snapshot.catalog, source.session
             view = self._tools.runtime.view_of(source.snapshot, self._renderer.names.to_wire)
-            extra = self._listed_too if kind == "tool" and catalog.groups else ()
-            if kind == "tool" and self._long_results is not None and self._long_results.listed_for(request):
-                extra = (*extra, self._long_results.component)
+            extra = self._extra(request, kind, catalog)
             page = self._tools.runtime.page(view, kind, cursor, extra, "" if session is None else session.id)
             if kind == "tool" and source.listing is not None:
                 source.listing.listed(page, cursor)
@@ -120,6 +119,21 @@ class Delivery:
             if self._renderer.modern and private:
                 answer["cacheScope"] = "private"
             return answer
+
+    async def everything(self, request: Request, kind: Kind) -> tuple[ListSource, tuple[Listed, ...]]:
+        """Return what a list is made from now, and all that it has; nobody is told that it was listed."""
+        async with self.address.reading(request) as source:
+            view = self._tools.runtime.view_of(source.snapshot, self._renderer.names.to_wire)
+            components = (*listed(view, kind), *self._extra(request, kind, source.snapshot.catalog))
+            rendered = ((component, self._renderer.definition(component)) for component in components)
+            return source, tuple((component, one) for component, one in rendered if one is not None)
+
+    def _extra(self, request: Request, kind: Kind, catalog: Catalog) -> tuple[Component, ...]:
+        """Return what is listed beside the components of a catalog."""
+        extra = self._listed_too if kind == "tool" and catalog.groups else ()
+        if kind == "tool" and self._long_results is not None and self._long_results.listed_for(request):
+            extra = (*extra, self._long_results.component)
+        return extra
 
     async def call(self, request: Request, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool, with the handle of the new state if that is how the state is found again."""
