@@ -41,8 +41,13 @@ def store_option(parse: Callable[..., Any]) -> Callable[[F], F]:
 
 
 def called(identity: str, issuer: str | None = None) -> str:
-    """Return what people call a principal, by its identity: with its issuer, unless that is the one that is given."""
+    """Return what people call a principal, by its identity: with its issuer, unless that is the one that is given.
+
+    That of an exchanged token has its client and its scopes, too (see `whose`).
+    """
     at, *names = json.loads(identity)
+    if names and isinstance(names[0], list):
+        _, at, *names = json.loads(at)
     name = str(names[-1])
     return name if at in (None, issuer) else f"{name} of {at}"
 

@@ -21,7 +21,7 @@ from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
-from ..mcp.principal import Principal, local_user, principal_of
+from ..mcp.principal import Principal, local_user
 from ..observe.audit import Audit
 from .beside import beside
 from .callers.allowances import Allowances
@@ -32,7 +32,6 @@ from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
-from .stored import Item
 from .upstream.life import UpstreamError
 from .upstream.pool import PlaceOf, Pool, nowhere
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
@@ -129,13 +128,15 @@ class Gateway:
         return evolve(self.registration.rights, problem=self._rights_problem)
 
     def rights_of(self, principal: Principal) -> Profile | None:
-        """Return what the sessions of a caller are within; `None` where rights are not limited.
+        """Return what the sessions of a caller are within, with what he is listed himself; `None` for everything.
 
         Raises:
             Forbidden: It may do nothing.
         """
         rights = self.rights
-        return rights.bound(principal) if rights.rows or rights.problem else None
+        bound = rights.bound(principal) if rights.rows or rights.problem else None
+        own = self.registration.own({name: one.whose(principal) for name, one in self.upstreams.items() if one.by_each})
+        return bound if own is None else own if bound is None else own.bounded(bound)
 
     def _row_of(self, principal: Principal) -> RightsConfig | None:
         rights = self.rights
@@ -301,7 +302,7 @@ class Gateway:
         only = next(iter(self.upstreams.values()))
         self.tools = self._config.new_tool_set(only.name if len(self.upstreams) == 1 else "toolfold")
         self.registration = UpstreamRegistration(
-            self.tools, self._config, self._handler, self.reserved, self._runtime.approvals, self._offers
+            self.tools, self._config, self._handler, self.reserved, self._runtime.approvals
         )
         size = sum(definitions.size for definitions in known.values())
         self.report = await beside(size, self.registration.register_tools, known, unknown)  # nobody has the tools yet
@@ -319,11 +320,6 @@ class Gateway:
 
     def _views_of(self, server: str) -> Mapping[str, str]:
         return self.registration.views(server)
-
-    def _offers(self, server: str, item: Item) -> bool:
-        """Return whether whoever asks now is offered something, of what each caller is listed for himself."""
-        upstream = self.upstreams.get(server)
-        return upstream is not None and upstream.offers(principal_of(current_request()), item)
 
     def upstream_of(self, uri: str, client: DownstreamClient, view: RequestView) -> Upstream | None:
         """Return the upstream that a resource is of, for a client; one need not list all that it has.
@@ -394,7 +390,7 @@ class Gateway:
             self._take(await self.registration.describe_unknown(upstream.key, upstream.condition))
             return
         try:
-            self._take(await self.registration.replace(upstream.key, upstream.known.definitions))
+            self._take(await self.registration.replace(upstream.key, upstream.known.definitions, upstream.own))
         except ToolfoldError as error:
             log.error("what the MCP server %s offers can't be served: %s", upstream.name, error)
             text = "failed: what it offers does not fit the gateway's configuration."

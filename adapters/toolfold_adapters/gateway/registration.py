@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
+from types import MappingProxyType
 from typing import Any, TypedDict
 
 import anyio
@@ -18,6 +19,8 @@ from ..files import quoted_key
 from ..skills import register_files
 from ..transport.garbage import set_apart
 from .beside import beside
+from .callers.own import NOBODYS, OwnLists, bare, withheld_text
+from .callers.own import Made as Own
 from .callers.rights import Rights
 from .config.settings import GatewayConfig
 from .finding import Finder
@@ -38,9 +41,6 @@ class GroupTexts(TypedDict):
 
 Forwarder = Callable[[str, Kind, str], Callable[..., Any]]
 """Returns the handler of something, given the name of its upstream, its kind, and what the upstream calls it."""
-
-Offers = Callable[[str, Item], bool]
-"""Returns whether whoever asks now is offered something: of an upstream, a kind and what the upstream calls it."""
 
 
 @frozen
@@ -70,6 +70,7 @@ class Made:
         left_out: A warning for each definition that can't be a component.
         kinds: The kinds of what differs.
         servers: The upstreams of which that is.
+        own: What each caller has of upstreams that list each his own.
     """
 
     gone: tuple[tuple[Kind, str], ...]
@@ -77,6 +78,7 @@ class Made:
     left_out: tuple[str, ...]
     kinds: frozenset[Kind]
     servers: frozenset[str]
+    own: Own
 
 
 class UpstreamRegistration:
@@ -88,7 +90,6 @@ class UpstreamRegistration:
         forwarder: Returns the handlers.
         reserved: Names that no tool may have, because an adapter needs them.
         approvals: Which definitions were approved; all are, unless it is given.
-        offers: Returns whether whoever asks now is offered something, of what each caller is listed for himself.
     """
 
     def __init__(
@@ -98,9 +99,7 @@ class UpstreamRegistration:
         forwarder: Forwarder,
         reserved: Iterable[str] = (),
         approvals: Approvals | None = None,
-        offers: Offers = lambda _, __: True,
     ) -> None:
-        self._offers = offers
         self._tools = tools
         self._config = config
         self._forwarder = forwarder
@@ -111,6 +110,7 @@ class UpstreamRegistration:
         self._changed: dict[str, frozenset[Item]] = {}
         self._named: dict[str, Mapping[str, tuple[str, ...]]] = {}
         self._layout = Layout()
+        self._own = OwnLists(approvals)
         self._lock = anyio.Lock()  # closing a group waits for sessions
 
     def register_tools(
@@ -136,13 +136,17 @@ class UpstreamRegistration:
         set_apart(self, self._size)
         return report
 
-    async def replace(self, server: str, definitions: Definitions | None) -> Registered:
+    async def replace(
+        self, server: str, definitions: Definitions | None, own: Mapping[str, Definitions] = MappingProxyType({})
+    ) -> Registered:
         """Register what an upstream offers now in place of what it offered, and return the new report.
 
-        Only what differs changes, and sessions are notified of it. `None` unregisters everything that it offers.
+        Only what differs changes, and sessions are notified of it. `None` unregisters everything that it offers; `own`
+        is what it lists to each of its callers, where that is not the same for all.
         """
         async with self._lock:
             before = self._servers.get(server)
+            await beside(sum(one.size for one in own.values()), self._own.learn, server, own)
             if definitions is None:
                 self._servers.pop(server, None)
             else:
@@ -204,7 +208,7 @@ class UpstreamRegistration:
     @property
     def unapproved(self) -> tuple[str, ...]:
         """The upstreams of which something that is known is not approved, by their names in the configuration."""
-        return tuple(server for server in self._servers if self._changed.get(server))
+        return tuple(one for one in self._servers if self._changed.get(one) or self._own.has_unapproved(one))
 
     @property
     def withheld_of(self) -> tuple[str, ...]:
@@ -216,7 +220,10 @@ class UpstreamRegistration:
         """Why what is approved of an upstream can't be stored or read, by its name: of those of which it can't be."""
         if self._approvals is None:
             return {}
-        problems = {name: self._approvals.problem(self._config.entry(name)) for name in self._config.upstreams}
+        problems = {
+            name: self._approvals.problem(self._config.entry(name)) or next(self._own.problems(name, self._config), "")
+            for name in self._config.upstreams
+        }
         return {name: problem for name, problem in problems.items() if problem}
 
     def find(self, kind: Kind, name: str) -> Placed | None:
@@ -233,13 +240,12 @@ class UpstreamRegistration:
             if server not in self._servers:
                 condition: tuple[str, Condition] = server, (why, f"The server {server} {text}")
                 withheld |= {server: condition, f"{self._config.prefix(server)}*": condition}
-        for server, items in ((server, self._changed[server]) for server in self.withheld_of):
+        for server, items in ((server, self._changed.get(server, frozenset())) for server in self.withheld_of):
             usable = self._servers[server]
             names = called(self._config, server, usable, "tool", [*usable.by_kind["tool"]], self._reserved)
             for original, name in names.items():
                 if ("tool", original) in items:
-                    until = "is withheld until its operator has approved it: `toolfold approve`."
-                    withheld[name] = server, ("quarantined", f"The tool {name!r} has changed and {until}")
+                    withheld[name] = server, ("quarantined", withheld_text(name))
         return withheld
 
     def serves(self, server: str, catalog: Catalog) -> bool:
@@ -261,6 +267,18 @@ class UpstreamRegistration:
     def rights(self) -> Rights:
         """What callers may do (SPEC GWY-19)."""
         return self._layout.rights
+
+    def own(self, whose: Mapping[str, str]) -> Profile | None:
+        """Return a profile that has what a caller is listed himself; `None` if all are listed the same (SPEC GWY-19).
+
+        Args:
+            whose: By what he is known at each upstream.
+        """
+        return self._own.of(whose)
+
+    def is_withheld(self, server: str, whose: str) -> bool:
+        """Return whether something of what a caller is listed himself is withheld until it is approved."""
+        return self._config.on_change == "quarantine" and self._own.has_unapproved(server, whose)
 
     @property
     def finder(self) -> Finder:
@@ -297,7 +315,14 @@ class UpstreamRegistration:
         """Find out what of an upstream changed since it was approved, and which names were given out by then."""
         known = self._servers[server]
         now: dict[str, tuple[str, ...]] = {kind: tuple(known.by_kind[kind]) for kind in KINDS}
-        if self._approvals is None or server not in self._config.upstreams:
+        if known.said.by_caller:
+            before = self._named.get(server, {})
+            named: Mapping[str, tuple[str, ...]] = {
+                kind: tuple(dict.fromkeys((*before.get(kind, ()), *now[kind]))) for kind in KINDS
+            }
+            self._named[server], self._changed[server] = named, frozenset()
+            self._own.compare(server, self._config)
+        elif self._approvals is None or server not in self._config.upstreams:
             named = self._named.setdefault(server, now)
         else:
             entry, quarantine = self._config.entry(server), self._config.on_change == "quarantine"
@@ -353,6 +378,7 @@ class UpstreamRegistration:
                 await self._tools.unregister_group(path)
         made = await beside(self._size, self._made, before, after, renewed)
         report: Registered | None = None
+        had_own = self._own.concerned(made.own)
         with anyio.CancelScope(shield=True):  # sessions are notified of what has changed
             left_out = self._change(after, made, settings)
             await anyio.lowlevel.checkpoint()  # a catalog is made next, which takes as long again
@@ -370,6 +396,8 @@ class UpstreamRegistration:
                 kinds, concerns=lambda profile: whole or self._concerns(before, made, profile)
             )
             set_apart(self, self._size)
+        if made.own:
+            self._tools.notify_list_changed(KINDS, concerns=had_own)
         return report
 
     def _concerns(self, before: Layout, made: Made, profile: Profile | None) -> bool:
@@ -392,24 +420,47 @@ class UpstreamRegistration:
             for key in differing:
                 one = after.components[key]
                 try:
-                    visibility = _to_each(self._offers, one) if one.by_caller else None
-                    _add(scratch, one, self._forwarder(one.server, one.kind, one.original), visibility)
+                    if one.by_caller:
+                        _add(scratch, bare(one), _never, NOBODYS)
+                    else:
+                        _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
                     new.append(key)
                 except ToolfoldError as error:
                     left_out.append(_left_out(one, error))
             held = scratch.catalog.components
         gone = _differing(before, after, renewed)
+        concerned = [*(before.components[key] for key in gone), *(after.components[key] for key in differing)]
+        for_all = [one for one in concerned if not one.by_caller]
         return Made(
             gone=tuple(gone),
             components=tuple(
                 _with_execution(held[kind].by_name[name], after.components[kind, name]) for kind, name in new
             ),
-            left_out=tuple(left_out),
-            kinds=frozenset(kind for kind, _ in (*gone, *differing)),
-            servers=frozenset(
-                layout.components[key].server for layout, keys in ((before, gone), (after, differing)) for key in keys
+            own=self._own.made(
+                [server for server, one in self._servers.items() if one.said.by_caller],
+                renewed,
+                self._config,
+                after,
+                partial(self._components, after),
             ),
+            left_out=tuple(left_out),
+            kinds=frozenset(one.kind for one in for_all),
+            servers=frozenset(one.server for one in for_all),
         )
+
+    def _components(self, layout: Layout, placed: Iterable[Placed]) -> Mapping[tuple[Kind, str], Component]:
+        """Return what can be registered of what is placed, as components that no catalog has."""
+        with _scratch(self._config) as scratch:
+            _declare(scratch, self._config, layout)
+            for one in placed:
+                with suppress(ToolfoldError):  # as if it had not been listed
+                    _add(scratch, one, self._forwarder(one.server, one.kind, one.original))
+            held = scratch.catalog.components
+        return {
+            (one.kind, one.name): _with_execution(held[one.kind].by_name[one.name], one)
+            for one in placed
+            if one.name in held[one.kind].by_name
+        }
 
     def _change(self, after: Layout, made: Made, settings: ToolSet | None = None) -> list[str]:
         """Make the tool set offer `after`, where no group has to be closed for it; all of it or nothing.
@@ -440,6 +491,7 @@ class UpstreamRegistration:
                 _replace_files(tools, after.groups[path])
             left_out = [*made.left_out, *self._adopt(made, after)]
         self._layout = after
+        self._own.take(made.own)
         return left_out
 
     def _adopt(self, made: Made, after: Layout) -> Iterator[str]:
@@ -504,10 +556,8 @@ def _with_execution(component: Component, one: Placed) -> Component:
     return evolve(component, definition={**component.definition, "execution": execution})
 
 
-def _to_each(offers: Offers, one: Placed) -> Visibility:
-    """Return the rule of what only those are offered who were listed it themselves (SPEC GWY-19)."""
-    item = one.kind, one.original
-    return Visibility.when(lambda _: offers(one.server, item))
+def _never(_: Any, __: Any) -> Any:
+    raise AssertionError("what each caller is listed himself is called as his")
 
 
 def _add(tools: ToolSet, one: Placed, handler: Any, visibility: Visibility | None = None) -> None:
@@ -561,8 +611,14 @@ def check_config(config: GatewayConfig) -> None:
 def _differing(one: Layout, other: Layout, renewed: frozenset[str] = frozenset()) -> list[tuple[Kind, str]]:
     """Return what is in one layout and not, or not the same, in the other; all of the servers that are renewed."""
     return [
-        key for key, placed in one.components.items() if placed.server in renewed or other.components.get(key) != placed
+        key
+        for key, placed in one.components.items()
+        if placed.server in renewed or _registered(other.components.get(key)) != _registered(placed)
     ]
+
+
+def _registered(one: Placed | None) -> Placed | None:
+    return bare(one) if one is not None and one.by_caller else one
 
 
 def _with_new_files(before: Layout, after: Layout) -> list[str]:

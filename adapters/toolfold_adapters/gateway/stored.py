@@ -49,6 +49,8 @@ FORMAT = 1
 """The latest format of files that is read here; one that says none has the first."""
 PAUSES = (0.01, 0.02, 0.04, 0.08)
 """Seconds between two attempts to use a file that another process uses."""
+WAITING = "waiting"
+"""The folder in that of what is approved which has what callers are listed alone and nobody has approved."""
 _MARK = "(changed since it was approved)"
 
 Item = tuple[str, str]
@@ -375,6 +377,9 @@ class Review:
 class Approvals:
     """The approved definitions, one file for each entry of a configuration (see `Entry`).
 
+    What a server lists to one caller alone can't be asked for by anybody else, so that what has changed of it is stored
+    as it is now, for whoever approves it.
+
     Args:
         folder: Where the files are; see `stored_folder`.
         serving: Whether a server that is seen first is approved: where somebody only looks, nothing is stored.
@@ -382,6 +387,7 @@ class Approvals:
 
     def __init__(self, folder: Path, *, serving: bool = True) -> None:
         self._files = Files(folder, "approved definitions", TypeAdapter(dict[str, Any]))
+        self._waiting = Files(folder / WAITING, "changed definitions", TypeAdapter(dict[str, Any]))
         self._serving = serving
         self._unstored: dict[str, dict[str, Any]] = {}
         self._problems: dict[str, str] = {}
@@ -409,10 +415,40 @@ class Approvals:
         if approved is None or approved == now:
             return Review(named=_named(approved or now))  # as nearly always, without the time that the next line takes
         now = as_stored(now)
-        items = ((kind, name) for kind, named in now.items() for name in named)
-        return Review(
-            changed=frozenset(item for item in items if _at(approved, item) != _at(now, item)), named=_named(approved)
-        )
+        changed = _changed(approved, now)
+        if changed and entry.whose and self._serving:
+            self._have_wait(entry, now)
+        return Review(changed=changed, named=_named(approved))
+
+    # -- of what is listed to one caller alone ------------------------------------------------------------------------
+
+    def _have_wait(self, entry: Entry, now: Mapping[str, Any]) -> None:
+        """Store what a caller is listed now, until somebody has approved it."""
+        waiting = {"entry": _named_entry(entry), "whose": entry.whose, "said": now}
+        key = _approval_key(entry)
+        if self._waiting.read(key) != waiting:
+            self._waiting.write(key, waiting)
+
+    def waiting(self, entry: Entry) -> dict[str, dict[Item, list[str]]]:
+        """Return what changed of what an entry's callers are listed, each his own, by whose it is; see `difference`."""
+        found: dict[str, dict[Item, list[str]]] = {}
+        for _, one in self._waiting.all():
+            if one.get("entry") == _named_entry(entry):
+                own, now = entry.of(str(one["whose"])), table(one["said"]) or {}
+                approved = self._read(own, now) or {}
+                if changed := sorted(_changed(approved, now)):
+                    found[own.whose] = {item: _difference(_at(approved, item), _at(now, item)) for item in changed}
+        return found
+
+    def approve_waiting(self, entry: Entry) -> str:
+        """Approve what the callers of an entry are listed, as it was stored; return why that can't be, if it can't."""
+        for _, one in self._waiting.all():
+            if one.get("entry") == _named_entry(entry):
+                own = entry.of(str(one["whose"]))
+                if why := self._store(own, one["said"]):
+                    return why
+                self._waiting.remove(_approval_key(own))
+        return ""
 
     def trouble(self) -> str:
         """Return why nothing that is approved can be stored; empty if it may well be."""
@@ -450,7 +486,7 @@ class Approvals:
         the server's name, which was not among it.
         """
         approved = self._files.read(_approval_key(entry), damaged=_DAMAGED)
-        if approved is None:
+        if approved is None and not entry.whose:
             approved = self._files.read(_older_key(entry), damaged=_DAMAGED)
             if approved:
                 name = {key: one for key, one in now[TEXT].items() if key == "name"}
@@ -541,8 +577,18 @@ def _said(definitions: Definitions) -> dict[str, dict[str, Any]]:
 
 def _approval_key(entry: Entry) -> str:
     """Return what approvals are stored under: what was approved of one entry does not pass for another."""
+    return json.dumps([*_named_entry(entry), *([entry.whose] if entry.whose else [])])
+
+
+def _named_entry(entry: Entry) -> list[Any]:
     upstream = entry.upstream
-    return json.dumps([entry.place, entry.name, upstream.command, upstream.url, upstream.cwd])
+    command = None if upstream.command is None else list(upstream.command)
+    return [entry.place, entry.name, command, upstream.url, upstream.cwd]
+
+
+def _changed(approved: Mapping[str, Any], now: Mapping[str, Any]) -> frozenset[Item]:
+    items = ((kind, name) for kind, named in now.items() for name in table(named) or {})
+    return frozenset(item for item in items if _at(approved, item) != _at(now, item))
 
 
 def _older_key(entry: Entry) -> str:

@@ -41,7 +41,7 @@ from toolfold import (
     WireNames,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import Caller, Full, Memo, ancestors, enumerated, frozen, quoted
+from toolfold.spi import KINDS, Caller, Full, Memo, ancestors, enumerated, frozen, quoted
 
 from ..hosts import Host, host_called, unshown_by
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
@@ -321,9 +321,11 @@ class Selections:
         right = self.rights(principal)
         if right is None and session not in self._bound:
             return
-        profile = _within(self._own(session.profile), right)
-        if session.profile != profile:
+        profile, before = _within(self._own(session.profile), right), session.profile
+        if before != profile:
             session.profile = profile
+            if session in self._bound and _replaced(before) != _replaced(profile):  # its caller has logged in, or out
+                session.notify(frozenset(KINDS))
         if right is None:
             self._bound.discard(session)
         else:
@@ -357,6 +359,10 @@ class Selections:
         if (profile := self._tools.runtime.catalogs.present.profiles.get(asked)) is None:
             log.warning("a request asked for the profile %r, which does not exist", quoted(asked))
         return profile
+
+
+def _replaced(profile: Profile | None) -> object:
+    return None if profile is None else profile.replaced
 
 
 @lru_cache(maxsize=1024)

@@ -27,7 +27,7 @@ from .._values import frozen
 from ..errors import ConfigError
 from ..machine import Configuration, Forest, Plan, restore
 from ..machine.step import Hooks
-from .components import KINDS, Component, Group, Kind, Profile, Role, WithheldBy
+from .components import KINDS, Component, Group, Kind, OwnComponents, Profile, Role, WithheldBy
 from .quota import Cap, Quota
 from .rules import Always, GroupActive, required_groups
 from .uri_templates import UriTemplate
@@ -378,16 +378,20 @@ class Catalog(Displayed):
         admitted = {group.path for group in self.groups if profile.admits(group.path)}
         knows = self.admits_withheld
         exists = partial(_admitted, admitted=admitted, profile=profile, bounds=bounds)
+        own = profile.replaced or _NOTHING_OWN
         registered = {
-            kind: {name: component for name, component in held.items() if exists(component)}
+            kind: {name: component for name, component in own.of(kind, held) if exists(component)}
             for kind, held in self.registered.items()
         }
+        bare = self.registered.get("tool", {})
+        withheld = {name: said for name, said in self.withheld.items() if knows is None or knows(name, profile)}
+        withheld |= {name: said for name, said in own.withheld.items() if name in bare and exists(bare[name])}
         return evolve(
             self,
             groups=tuple(group for group in self.groups if group.path in admitted),
             exclusions=tuple(remaining for one in self.exclusions if len(remaining := one & admitted) > 1),
             registered=registered,
-            withheld={name: said for name, said in self.withheld.items() if knows is None or knows(name, profile)},
+            withheld=withheld,
             whole=self,
         )
 
@@ -397,6 +401,7 @@ class Catalog(Displayed):
         return evolve(self._under(Profile(name="root"), bounds=False), make_controls=None)
 
 
+_NOTHING_OWN = OwnComponents(key=None, components={})
 _UNDER = Memo[Profile, Catalog](most=256)
 """A catalog under profiles."""
 

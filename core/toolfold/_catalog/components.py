@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable, Container, Iterable, Mapping
+from collections.abc import Awaitable, Callable, Container, Hashable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any, Literal
 
@@ -201,6 +201,31 @@ class Component:
         return {**self.definition, "name": to_wire(self.name)} if self.kind == "tool" else {**self.definition}
 
 
+@frozen(kw_only=True)
+class OwnComponents:
+    """What sessions have in place of what is registered, such as a server's own descriptions for one of its users.
+
+    Attributes:
+        key: What it is known by: two are the same if their keys are.
+        components: By kind and name what there is in place of something registered; `None` for nothing.
+        withheld: Why some of those are missing, as `Catalog.withheld` has it.
+
+    SPEC GWY-19.
+    """
+
+    key: Hashable
+    components: Mapping[tuple[Kind, str], Component | None] = field(eq=False, repr=False)
+    withheld: Mapping[str, tuple[WithheldBy, str]] = field(
+        factory=dict[str, tuple[WithheldBy, str]], eq=False, repr=False
+    )
+
+    def of(self, kind: Kind, registered: Mapping[str, Component]) -> Iterator[tuple[str, Component]]:
+        """Yield what there is of a kind, by name, given what is registered."""
+        for name, component in registered.items():
+            if (own := self.components.get((kind, name), component)) is not None:
+                yield name, own
+
+
 @frozen(cache_hash=True)
 class Profile:
     """A named choice of groups: active from the start, and allowed to be activated.
@@ -209,7 +234,7 @@ class Profile:
     and `destructive=False` also those whose `destructiveHint` is false: without hints, a tool may destroy.
     `within` is the profile of a parent, such as of an agent that has subagents: what does not exist under that one does
     not exist under this one, whatever it names (GWY-16). One whose name is empty is a bound alone: a session under it
-    is stored as one without a profile.
+    is stored as one without a profile. `own` is what its sessions have in place of what is registered (GWY-19).
 
     SPEC PRO-1.
     """
@@ -221,10 +246,29 @@ class Profile:
     read_only: bool | None = field(default=None, kw_only=True)
     destructive: bool | None = field(default=None, kw_only=True)
     within: Profile | None = field(default=None, kw_only=True)
+    own: OwnComponents | None = field(default=None, kw_only=True, repr=False)
 
     def __attrs_post_init__(self) -> None:
         if self.within is not None:
             object.__setattr__(self, "active", tuple(filter(self.within.admits, self.active)))
+
+    @classmethod
+    def with_own(
+        cls,
+        key: Hashable,
+        components: Mapping[tuple[Kind, str], Component | None],
+        withheld: Mapping[str, tuple[WithheldBy, str]],
+    ) -> Profile:
+        """Return a profile that bounds nothing, whose sessions have something in place of what is registered.
+
+        SPEC GWY-19.
+
+        Args:
+            key: What that is known by: two are the same if their keys are.
+            components: By kind and name what there is instead; `None` for nothing.
+            withheld: Why some tools are missing, by name.
+        """
+        return cls("", available=("*",), own=OwnComponents(key=key, components=components, withheld=withheld))
 
     def admits(self, path: str) -> bool:
         """Return whether the group exists under this profile: named or above a named one, and in its parent's."""
@@ -251,6 +295,11 @@ class Profile:
         SPEC GWY-16.
         """
         return evolve(self, within=bound if self.within is None else self.within.bounded(bound))
+
+    @property
+    def replaced(self) -> OwnComponents | None:
+        """What sessions under it have in place of what is registered: the outermost profile that it is within says."""
+        return self.own if self.within is None else self.within.replaced or self.own
 
     @property
     def named(self) -> frozenset[str]:

@@ -1,7 +1,8 @@
 """What each caller is listed at a server that he uses as himself (SPEC GWY-19, ISO-1).
 
 What one caller is listed is nobody else's to see, unless the server, or the configuration, says that it is the same for
-all. A gateway has one catalog; it has what any caller was listed, and each is offered what he was listed himself.
+all. A gateway has one catalog; it has the names of all that any caller was listed, and each is offered what he was
+listed himself, as it was described to him.
 """
 
 from __future__ import annotations
@@ -9,11 +10,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from toolfold.spi import KINDS, Kind
+from toolfold.spi import KINDS
 
 from ..upstream.definitions import Definitions, merged
-
-Item = tuple[Kind, str]
 
 
 class ListedByCaller:
@@ -21,33 +20,27 @@ class ListedByCaller:
 
     def __init__(self) -> None:
         self._lists: dict[str, Definitions] = {}
-        self._own: dict[str, Mapping[Item, Any]] = {}
-        self._all = Definitions(by_caller=True)
-        self._registered: Mapping[Item, Any] = {}
 
     def __contains__(self, whose: object) -> bool:
         return whose in self._lists
 
+    @property
+    def lists(self) -> Mapping[str, Definitions]:
+        """What each caller is listed; equal lists are one."""
+        return dict(self._lists)
+
+    def of(self, whose: str) -> Definitions | None:
+        """Return what a caller is listed, if that is known."""
+        return self._lists.get(whose)
+
     def take(self, whose: str, definitions: Definitions | None) -> Definitions:
         """Take what a caller is listed now, or that he has logged out; return what all are, without its texts."""
-        self._lists.pop(whose, None)
-        self._own.pop(whose, None)
+        before = self._lists.pop(whose, None)
         if definitions is not None:
-            same = next((one for one in self._lists.values() if one == definitions), definitions)
-            self._lists[whose], self._own[whose] = same, _items(same)
+            known = (one for one in (before, *self._lists.values()) if one is not None)
+            self._lists[whose] = next((one for one in known if one == definitions), definitions)
         everything = Definitions(by_caller=True)
         for one in {id(one): one for one in self._lists.values()}.values():
-            everything = merged(one, None, everything)  # of two definitions of one name, that which came first
+            everything = merged(one, None, everything)  # who was listed a name first is of no matter
         texts: dict[str, Any] = {kind: getattr(everything, f"{kind}s") for kind in KINDS}
-        self._all = Definitions(by_caller=True, **{f"{kind}s": of for kind, of in texts.items()})
-        self._registered = _items(self._all)
-        return self._all
-
-    def offers(self, whose: str, item: Item) -> bool:
-        """Return whether a caller was listed something, and as it is registered."""
-        mine = self._own.get(whose, {}).get(item)
-        return mine is not None and mine == self._registered.get(item)
-
-
-def _items(definitions: Definitions) -> dict[Item, Any]:
-    return {(kind, name): one for kind in KINDS for name, one in definitions.by_name(kind).items()}
+        return Definitions(by_caller=True, **{f"{kind}s": of for kind, of in texts.items()})

@@ -384,12 +384,18 @@ class OptionsConfig(_Table):
 class Entry:
     """A server as a configuration has it: what is approved is of one entry alone.
 
-    `place` is the file that has it, by its whole path; empty for one of the command line or of a program.
+    `place` is the file that has it, by its whole path; empty for one of the command line or of a program. `whose` says
+    of which caller's definitions it is, where each is listed his own (SPEC GWY-19).
     """
 
     place: str
     name: str
     upstream: UpstreamConfig
+    whose: str = ""
+
+    def of(self, whose: str) -> Entry:
+        """Return it for the definitions of one caller."""
+        return evolve(self, whose=whose)
 
 
 class GatewayConfig(_Table):

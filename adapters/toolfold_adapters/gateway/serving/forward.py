@@ -246,7 +246,7 @@ async def _answered(
             await link.check_usable(("resource", params["uri"]))
         given = {**given, **again}
         if asked.method == "tools/call":
-            return await made.made(given, required=link.upstream.needs_task(asked.item[1]))
+            return await made.made(given, required=link.upstream.needs_task(asked.item[1], link.acting))
         able = client.capabilities
         return await wire.request(asked.method, given, capabilities=able, on_progress=report, cause=call)
 

@@ -72,7 +72,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     handlers.bounds.append(requests.able)
     handlers.selections.rights, handlers.legacy.most_sessions = gateway.rights_of, gateway.sessions_of
 
-    asked_for: set[Profile | None] = set()
+    asked_for: set[str] = set()
 
     async def ask_after_first(ctx: ServerContext, call_next: CallNext) -> Any:
         """Have the first request answered before any server is started, and none that its profile leaves out.
@@ -85,8 +85,9 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
             profile = handlers.profile(ctx)
             if ask_after_first in server.middleware and (profile is None or not gateway.unknown):
                 server.middleware.remove(ask_after_first)  # no other request has more to ask
-            if profile not in asked_for:
-                asked_for.add(profile)
+            admitted = {one.key for one in gateway.unknown if gateway.registration.admits(one.key, profile)}
+            if not admitted <= asked_for:
+                asked_for.update(admitted)
                 gateway.ask_unknown(profile)
 
     server.middleware += [ask_after_first, remember_request, requests.introduce]
@@ -440,7 +441,9 @@ class Requests:
         name, arguments = self._called(params)
         component = self._gateway.tools.catalog.tools.get(name)
         all_unknown = self._gateway.unknown_to(principal_of(ctx))
-        if component is not None and component.control is None and not all_unknown:
+        placed = self._gateway.registration.find("tool", name)
+        own = placed is not None and placed.by_caller  # else all have it who have its server
+        if component is not None and component.control is None and not all_unknown and not own:
             return await self._handlers.call(ctx, params)
         try:
             async with self._handlers.session(ctx) as session:

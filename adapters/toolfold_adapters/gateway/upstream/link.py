@@ -106,6 +106,7 @@ class Link:
         self.wire: Wire | None = None
         self.level: str | None = None
         self.offered: Definitions | None = None
+        self._whose = ""
         self._reviewed = _Reviewed()
         self._reviewing = anyio.Lock()
         self._calls: dict[RequestInProgress, DownstreamClient] = {}
@@ -300,9 +301,9 @@ class Link:
 
     # -- what it lists ------------------------------------------------------------------------------------------------
 
-    async def listed(self, definitions: Definitions) -> None:
-        """Take note of what the server lists now over this connection."""
-        self.offered = definitions
+    async def listed(self, definitions: Definitions, whose: str = "") -> None:
+        """Take note of what the server lists now over this connection; `whose` says to whom alone, if it does."""
+        self.offered, self._whose = definitions, whose
         await self.review()
         if not self._relist.is_set():
             self._current.set()
@@ -316,7 +317,7 @@ class Link:
                 self._reviewed = reviewed
 
     def _review(self, offered: Definitions) -> _Reviewed:
-        withheld = self.upstream.withheld(offered)
+        withheld = self.upstream.withheld(offered, self._whose)
         if not withheld:
             return _Reviewed()
         names = {kind: [name for of, name in withheld if of == kind] for kind in ("resource", "resource_template")}

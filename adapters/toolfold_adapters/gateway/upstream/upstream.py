@@ -7,14 +7,14 @@ import operator
 import shlex
 from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
 
 from anyio.abc import TaskGroup
 from attrs import evolve, field
 
 from toolfold import WithheldBy
-from toolfold.spi import Full, Kind, frozen
+from toolfold.spi import Full, frozen
 
 from ...mcp.principal import Principal
 from ...mcp.request import record_refusal
@@ -155,7 +155,7 @@ class Upstream:
         self._said = self._approved_name()
         self.awaited = self.asks = False
         self.reason = ""
-        self._only_tasks: tuple[Known | None, frozenset[str]] = None, frozenset()
+        self._only_tasks: tuple[Definitions | None, frozenset[str]] = None, frozenset()
         self._links: dict[Hashable, Link] = {}  # by whose they are; `None` for all clients
         self._acting: dict[str, Acting] = {}
         self._listed = ListedByCaller()
@@ -238,11 +238,12 @@ class Upstream:
             credentials=self.callers.credentials.problem if self.by_each and self.callers is not None else "",
         )
 
-    def needs_task(self, tool: str) -> bool:
-        """Return whether a tool can only be called as a task, by the server's own name for it."""
-        if self._only_tasks[0] is not self.known:
-            tools = () if self.known is None else self.known.definitions.tools
-            self._only_tasks = self.known, frozenset(filter(None, map(name_of_task, tools)))
+    def needs_task(self, tool: str, acting: Acting | None = None) -> bool:
+        """Return whether a tool, by the server's own name for it, can be called as a task alone by who uses it."""
+        definitions = self._definitions_for(acting)
+        if self._only_tasks[0] is not definitions:
+            tools = () if definitions is None else definitions.tools
+            self._only_tasks = definitions, frozenset(filter(None, map(name_of_task, tools)))
         return tool in self._only_tasks[1]
 
     # -- connections --------------------------------------------------------------------------------------------------
@@ -342,11 +343,14 @@ class Upstream:
         """Whether what has changed since it was approved may not be used (SPEC GWY-11)."""
         return self._approvals is not None and self._quarantine()
 
-    def withheld(self, definitions: Definitions) -> frozenset[Item]:
-        """Return what of its definitions, as a connection lists them, may not be used until it is approved."""
+    def withheld(self, definitions: Definitions, whose: str = "") -> frozenset[Item]:
+        """Return what of its definitions, as a connection lists them, may not be used until it is approved.
+
+        `whose` says to which caller alone it lists them, if it does.
+        """
         if self._approvals is None or not self.quarantine:
             return frozenset()
-        return self._approvals.changed(self._entry, definitions, quarantine=True)
+        return self._approvals.changed(self._entry.of(whose), definitions, quarantine=True)
 
     def _approved_name(self) -> str:
         """Return what it calls itself, unless that is not as it was approved: errors that a model reads have it."""
@@ -407,7 +411,8 @@ class Upstream:
         if known is None or asks or first or self._links.get(ASKING) is link or self.quarantine:
             await self.refresh(link, wire)
             return True
-        await beside(known.definitions.size, learn, wire, known.definitions.tools)
+        definitions = self._definitions_for(link.acting) or known.definitions
+        await beside(definitions.size, learn, wire, definitions.tools)
         return False
 
     async def refresh(self, link: Link, wire: Wire) -> None:
@@ -434,12 +439,19 @@ class Upstream:
             return False
         return not self.known.definitions.by_caller or whose(self.config, principal) in self._listed
 
-    def offers(self, principal: Principal, item: Item) -> bool:
-        """Return whether it offers something to a principal that it offers to any (SPEC GWY-19, ISO-1)."""
-        if self.known is None or not self.known.definitions.by_caller:
-            return True
-        kind, name = item
-        return self._listed.offers(whose(self.config, principal), (cast("Kind", kind), name))
+    def whose(self, principal: Principal) -> str:
+        """Return by what a principal's connections and lists are known."""
+        return whose(self.config, principal)
+
+    @property
+    def own(self) -> Mapping[str, Definitions]:
+        """What it lists to each of its callers, by whose it is, where that is not the same for all (SPEC ISO-1)."""
+        return self._listed.lists
+
+    def _definitions_for(self, acting: Acting | None) -> Definitions | None:
+        """Return what is known that it offers to whom it is used for."""
+        own = None if acting is None else self._listed.of(whose(self.config, acting.principal))
+        return own or (None if self.known is None else self.known.definitions)
 
     async def found_out_for(self, client: DownstreamClient) -> None:
         """Return once it is known what it offers to a client, or it failed to start.
@@ -454,19 +466,20 @@ class Upstream:
 
     async def _learn_of(self, acting: Acting, now: Known | None) -> None:
         """Learn what it lists to a caller, or that he has logged out."""
-        definitions = None if now is None else now.definitions
-        size = 0 if definitions is None else definitions.size
-        everything = await beside(size, self._listed.take, whose(self.config, acting.principal), definitions)
+        definitions, of = None if now is None else now.definitions, whose(self.config, acting.principal)
+        size, before = 0 if definitions is None else definitions.size, self._listed.of(of)
+        everything = await beside(size, self._listed.take, of, definitions)
         known = now or self.known
         if known is not None:
-            await self._learn(evolve(known, definitions=everything), store=False)
+            changed = self._listed.of(of) is not before
+            await self._learn(evolve(known, definitions=everything), store=False, changed=changed)
 
     async def _refresh(self, link: Link, wire: Wire) -> None:
         now = await known_of(wire)
         own = link.acting is not None and not now.public and self.config.definitions != "public"
         if own and (self.known is None or self.known.definitions.by_caller):
             assert link.acting is not None
-            await link.listed(now.definitions)
+            await link.listed(now.definitions, whose(self.config, link.acting.principal))
             await self._learn_of(link.acting, now)
             return
         if not now.definitions.tools and self.known is not None and self.known.definitions.tools:
@@ -503,10 +516,10 @@ class Upstream:
             del self._links[ASKING]
             link.close()
 
-    async def _learn(self, now: Known, *, store: bool = True) -> None:
+    async def _learn(self, now: Known, *, store: bool = True, changed: bool = False) -> None:
         before, self.known = self.known, now
         self._said = await beside(now.definitions.size, self._approved_name)
-        if before is None or not await _same(_without_warnings(before), _without_warnings(now)):
+        if changed or before is None or not await _same(_without_warnings(before), _without_warnings(now)):
             if store:
                 await beside(now.definitions.size, self._cache.write, self._cached_as, now)
             await self._on_change(self)

@@ -93,10 +93,12 @@ class Served:
     clock: Clock
 
     @asynccontextmanager
-    async def client(self, era: str, query: str = "", **claims: Any) -> AsyncGenerator[Client]:
+    async def client(self, era: str, query: str = "", on_message: Any = None, **claims: Any) -> AsyncGenerator[Client]:
         async with (
             self.http(**claims) as http,
-            Client(streamable_http_client(f"{URL}{query}", http_client=http), mode=era) as client,
+            Client(
+                streamable_http_client(f"{URL}{query}", http_client=http), mode=era, message_handler=on_message
+            ) as client,
         ):
             yield client
 

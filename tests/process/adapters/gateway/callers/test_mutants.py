@@ -11,10 +11,12 @@ import pytest
 
 from tests.process.adapters.gateway.callers import test_each_as_himself as himself
 from tests.process.adapters.gateway.callers import test_exchange as exchanged
+from toolfold import Profile
 from toolfold_adapters.gateway.callers import logins
 from toolfold_adapters.gateway.callers.credentials import Credentials, Held
 from toolfold_adapters.gateway.callers.listed import ListedByCaller
 from toolfold_adapters.gateway.callers.logins import Asked, CallerLogins
+from toolfold_adapters.gateway.callers.own import OwnLists
 from toolfold_adapters.gateway.callers.pages import LoginPages
 from toolfold_adapters.gateway.serving.downstream import DownstreamClient
 
@@ -40,7 +42,12 @@ def refresh_of_whoever_was_first(patch: pytest.MonkeyPatch) -> None:
 
 def lists_by_server(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(ListedByCaller, "__contains__", lambda lists, whose: bool(lists._lists))
-    patch.setattr(ListedByCaller, "offers", lambda lists, whose, item: item in lists._registered)
+    of = OwnLists.of
+
+    def anybodys(lists: OwnLists, whose: Mapping[str, str]) -> Profile | None:
+        return of(lists, {server: next(iter(own), "") for server, own in lists._usable.items()})
+
+    patch.setattr(OwnLists, "of", anybodys)
 
 
 def callback_of_any_browser(patch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,232 @@
+"""What a server describes to each caller differently, each has as it was described to him (SPEC GWY-19, ISO-1)."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import mcp_types as t
+import pytest
+from attrs import define, field
+from mcp import Client
+from mcp.server import Server
+from mcp.shared.memory import create_client_server_memory_streams
+
+from tests.adapters.gateway.callers.test_rights import ERAS, URL, Bearers, Served, row
+from tests.adapters.gateway.inprocess import SECONDS, Clock
+from tests.adapters.mcp.test_handle_delivery import text_of
+from toolfold_adapters.gateway import GatewayConfig, Runtime, UpstreamConfig, open_gateway
+from toolfold_adapters.gateway.callers.acting import acting
+from toolfold_adapters.gateway.callers.credentials import Credentials
+from toolfold_adapters.gateway.callers.keys import VARIABLE, keys_of, new_key
+from toolfold_adapters.gateway.callers.logins import CallerLogins
+from toolfold_adapters.gateway.config.settings import RightsConfig
+from toolfold_adapters.gateway.stored import Approvals
+from toolfold_adapters.gateway.upstream.life import LoginNeeded
+from toolfold_adapters.mcp import Authentication, build_server, http_app
+from toolfold_adapters.stores import MemoryStore
+
+pytestmark = pytest.mark.spec("GWY-19")
+
+READS, DESTROYS = t.ToolAnnotations(read_only_hint=True), t.ToolAnnotations(destructive_hint=True)
+
+
+def tool(name: str, description: str = "", argument: str = "x", annotations: t.ToolAnnotations = READS) -> t.Tool:
+    schema = {"type": "object", "properties": {argument: {"type": "string"}}}
+    return t.Tool(name=name, description=description, input_schema=schema, annotations=annotations)
+
+
+ALICES = [tool("note", "Reads the diary of alice.", "day"), tool("common", "Says hello.")]
+BOBS = [tool("note", "Burns the ledger of bob.", "page", DESTROYS), tool("common", "Says hello."), tool("extra")]
+
+
+@define(eq=False)
+class Board:
+    """A server that lists what `lists` says to whoever has logged in, and says who calls."""
+
+    lists: dict[str, list[t.Tool]] = field(factory=lambda: {"alice": [*ALICES], "bob": [*BOBS]})
+    sessions: dict[str, Any] = field(factory=dict)
+
+    @asynccontextmanager
+    async def transport(self, config: UpstreamConfig, name: str) -> AsyncGenerator[tuple[Any, Any]]:
+        whose = acting.get()
+        person = "" if whose is None else whose.principal.name
+        if person not in self.lists:
+            raise LoginNeeded("there is no credential of yours", "Log in there first.")
+
+        async def listed(ctx: Any, params: Any) -> t.ListToolsResult:
+            self.sessions[person] = ctx.session
+            return t.ListToolsResult(tools=self.lists[person])
+
+        async def call(ctx: Any, params: t.CallToolRequestParams) -> t.CallToolResult:
+            return t.CallToolResult(content=[t.TextContent(type="text", text=f"{params.name} of {person}")])
+
+        server = Server[Any]("board", on_list_tools=listed, on_call_tool=call)
+        async with (
+            create_client_server_memory_streams() as ((read, write), streams),
+            anyio.create_task_group() as tasks,
+        ):
+            tasks.start_soon(server.run, *streams, server.create_initialization_options())
+            yield read, write
+            tasks.cancel_scope.cancel()
+
+
+@asynccontextmanager
+async def served(
+    board: Board, rows: Mapping[str, RightsConfig] | None = None, folder: Path | None = None, **settings: Any
+) -> AsyncGenerator[Served]:
+    """A gateway whose only server is used by each caller as himself."""
+    upstream = UpstreamConfig(url="https://board.example/mcp", auth="caller", mode="legacy")
+    config = GatewayConfig(upstreams={"board": upstream}, rights=rows or {}, **settings)
+    callers = CallerLogins(Credentials(MemoryStore(), lambda: keys_of({VARIABLE: new_key()}, None)))
+    clock = Clock()
+    approvals = None if folder is None else Approvals(folder)
+    runtime = Runtime(clock=clock, transport=board.transport, callers=callers, approvals=approvals)
+    auth = Authentication.by_oauth(Bearers(), issuer="https://login.example", resource=URL)
+    auth.settings.validate_token_resource = False
+    with anyio.fail_after(SECONDS):
+        gateway = open_gateway(config, runtime=runtime, wait=False)
+        async with gateway as tools:
+            app = http_app(build_server(tools, active=["board"], read_tool=True, extend=gateway.extend), auth=auth)
+            async with app.lifespan():
+                yield Served(gateway, app, clock)
+
+
+async def opened(client: Client) -> dict[str, t.Tool]:
+    """Return the tools of the server that are listed to a caller who has opened its group."""
+    await client.call_tool("open_group", {"group": "board"})
+    listed = await client.list_tools(cache_mode="bypass")
+    return {one.name: one for one in listed.tools if one.name.startswith("board__")}
+
+
+@pytest.mark.spec("ISO-1")
+async def test_each_caller_is_listed_and_finds_his_own_and_calls_it() -> None:
+    async with (
+        served(Board()) as here,
+        here.client("legacy", sub="alice") as alice,
+        here.client("legacy", sub="bob") as bob,
+    ):
+        alices, bobs = await opened(alice), await opened(bob)
+        assert {name: one.description for name, one in alices.items()} == {
+            "board__note": "Reads the diary of alice.",
+            "board__common": "Says hello.",
+        }
+        assert {name: one.description for name, one in bobs.items()} == {
+            "board__note": "Burns the ledger of bob.",
+            "board__common": "Says hello.",
+            "board__extra": "",
+        }
+        assert [*alices["board__note"].input_schema["properties"]] == ["day"]
+        assert [*bobs["board__note"].input_schema["properties"]] == ["page"]
+        assert bobs["board__note"].annotations == DESTROYS
+        assert [text_of(await one.call_tool("board__note", {})) for one in (alice, bob)] == [
+            "note of alice",
+            "note of bob",
+        ]
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_no_text_of_one_caller_is_in_what_another_reads(era: str) -> None:
+    async with served(Board()) as here, here.client(era, sub="alice") as alice, here.client(era, sub="bob") as bob:
+        for one, own, others in ((alice, "diary", "ledger"), (bob, "ledger", "diary")):
+            said = text_of(await one.call_tool("open_group", {"group": "board"}))
+            for query in ("reads", "burns"):
+                said += text_of(await one.call_tool("find_tools", {"query": query}))
+            said += str((await one.list_tools(cache_mode="bypass")).tools)
+            assert own in said
+            assert others not in said
+        assert "board__extra" not in text_of(await alice.call_tool("find_tools", {"query": "extra"}))
+        refused = await alice.call_tool("call_tool", {"name": "board__extra", "arguments": {}})
+        assert refused.is_error
+        through = await bob.call_tool("call_tool", {"name": "board__extra", "arguments": {}})
+        assert text_of(through) == "extra of bob"
+
+
+@pytest.mark.spec("ISO-2")
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_right_to_read_goes_by_what_a_tool_says_of_itself_to_that_caller(era: str) -> None:
+    async with (
+        served(Board(), {"*": row("read")}) as here,
+        here.client(era, sub="bob") as bob,
+        here.client(era, sub="alice") as alice,
+    ):
+        for name in ("call_tool", "read_tool"):
+            asked = {"name": "board__note", "arguments": {}}
+            assert text_of(await alice.call_tool(name, asked)) == "note of alice"
+            assert (await bob.call_tool(name, asked)).is_error
+        assert text_of(await bob.call_tool("call_tool", {"name": "board__common"})) == "common of bob"
+
+
+async def test_what_can_not_be_registered_of_one_caller_is_missing_for_him_alone() -> None:
+    board = Board()
+    board.lists["alice"] = [t.Tool(name="note", description="x", input_schema={"type": "object", "$ref": "#/nowhere"})]
+    async with (
+        served(board) as here,
+        here.client("legacy", sub="alice") as alice,
+        here.client("legacy", sub="bob") as bob,
+    ):
+        await opened(alice)
+        assert len(await opened(bob)) == 3
+
+
+async def test_who_changes_what_he_is_listed_is_notified_and_nobody_else() -> None:
+    board = Board()
+    told: list[str] = []
+    async with served(board) as here:
+
+        def noting(name: str) -> Any:
+            async def note(message: Any) -> None:
+                if isinstance(message, t.ToolListChangedNotification):
+                    told.append(name)
+
+            return note
+
+        async with (
+            here.client("legacy", sub="alice", on_message=noting("alice")) as alice,
+            here.client("legacy", sub="bob", on_message=noting("bob")) as bob,
+        ):
+            await opened(alice)
+            await opened(bob)
+            told.clear()
+            board.lists["bob"].append(tool("new"))
+            await board.sessions["bob"].send_tool_list_changed()
+            while "board__new" not in {one.name for one in (await bob.list_tools(cache_mode="bypass")).tools}:
+                await anyio.lowlevel.checkpoint()
+            await alice.list_tools(cache_mode="bypass")
+            await alice.call_tool("board__common", {})
+            assert "board__new" not in {one.name for one in (await alice.list_tools(cache_mode="bypass")).tools}
+    assert set(told) == {"bob"}
+
+
+@pytest.mark.spec("GWY-11")
+async def test_what_changes_for_one_caller_is_withheld_from_him_until_it_is_approved(tmp_path: Path) -> None:
+    board = Board()
+    async with served(board, folder=tmp_path, on_change="quarantine") as here:
+        async with here.client("legacy", sub="alice") as alice, here.client("legacy", sub="bob") as bob:
+            assert len(await opened(alice)) == 2
+            assert len(await opened(bob)) == 3
+        board.lists["alice"][0] = tool("note", "Sends the diary away.")
+        for link in here.gateway.upstreams["board"].links:
+            link.stop()
+        async with here.client("legacy", sub="alice") as alice, here.client("legacy", sub="bob") as bob:
+            assert [*await opened(alice)] == ["board__common"]
+            assert len(await opened(bob)) == 3
+            assert text_of(await bob.call_tool("board__note", {})) == "note of bob"
+            refused = await alice.call_tool("call_tool", {"name": "board__note", "arguments": {}})
+            assert "withheld until its operator has approved it" in text_of(refused)
+            assert [one.withheld for one in here.gateway.status] == [True]
+            approvals = Approvals(tmp_path, serving=False)
+            entry = here.gateway.config.entry("board")
+            ((whose, changed),) = approvals.waiting(entry).items()
+            assert "alice" in whose
+            assert [*changed] == [("tool", "note")]
+            assert any("Sends the diary away" in line for line in changed["tool", "note"])
+            assert not approvals.approve_waiting(entry)
+            assert approvals.waiting(entry) == {}
+            await here.gateway.reconfigure(here.gateway.config)
+            assert len(await opened(alice)) == 2
+            assert text_of(await alice.call_tool("board__note", {})) == "note of alice"
+            assert [one.withheld for one in here.gateway.status] == [False]
