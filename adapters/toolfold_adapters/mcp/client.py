@@ -124,13 +124,14 @@ class FollowingClient(Client):
     async def _list(self, cursor: str | None, meta: RequestParamsMeta | None, cache_mode: CacheMode) -> ListToolsResult:
         carrying = self._carrying(meta)
         try:
-            return await super().list_tools(
-                cursor=cursor, meta=carrying, cache_mode=cache_mode if carrying is meta else "bypass"
-            )
+            return await self._page(cursor, carrying, cache_mode if carrying is meta else "bypass")
         except MCPError as error:
             if not self._forgets(error.data, carrying):
                 raise
-            return await super().list_tools(cursor=cursor, meta=meta, cache_mode=cache_mode)
+            return await self._page(cursor, meta, cache_mode)
+
+    async def _page(self, cursor: str | None, meta: RequestParamsMeta | None, cache_mode: CacheMode) -> ListToolsResult:
+        return await super().list_tools(cursor=cursor, meta=meta, cache_mode=cache_mode)
 
     async def call_tool(
         self,

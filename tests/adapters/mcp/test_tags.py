@@ -17,6 +17,7 @@ from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.mcp.extensions.tagged_client import TaggedClient
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, STALE, STALE_TAGS, Choice, definition_tags
 from toolfold_adapters.names import HANDLE_META
 
@@ -191,6 +192,40 @@ async def test_another_caller_and_another_state_of_a_session_are_not_honoured() 
             with pytest.raises(MCPError) as refused:
                 await wire.call("stock.count", {"tools/list": opened}, {"item": "x"})
             assert refused.value.error.data == {"staleTags": ["tools/list"]}
+
+
+@pytest.mark.parametrize("choice", CHOICES)
+async def test_a_client_of_tags_sees_what_it_opened_by_name(choice: Choice) -> None:
+    server, _ = tagged(make_shop(page_size=2), choice)
+    async with TaggedClient(server, mode=MODERN) as client:
+        assert "stock.count" not in await client.everything()
+        await client.call_tool("stock.activate", {})
+        assert ("stock.count" in await client.everything()) == (choice != "ignore")
+        assert received(await client.call_tool("stock.count", {"item": "x"})) == {"item": "x", "shelf": 1}
+
+
+async def test_a_client_calls_again_only_what_is_defined_as_before() -> None:
+    ran, tools = list[str](), make_shop()
+
+    @tools.tool()
+    def say(text: str) -> str:
+        """Say it."""
+        ran.append(text)
+        return text
+
+    server, _ = tagged(tools, "reject")
+    async with TaggedClient(server, mode=MODERN) as client:
+        await client.everything()
+        tools.tool(name="novel", description="A new one")(lambda: "x")
+        assert text_of(await client.call_tool("say", {"text": "once"})) == "once"
+        assert "novel" in client.known
+        tools.unregister("say")
+        tools.tool(name="say")(say_more)
+        with pytest.raises(MCPError) as refused:
+            await client.call_tool("say", {"text": "twice"})
+        assert refused.value.error.code == STALE
+        assert text_of(await client.call_tool("say", {"words": "hello"})) == "more hello"
+        assert ran == ["once"]
 
 
 def test_another_choice_is_refused() -> None:
