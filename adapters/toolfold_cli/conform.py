@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-from attrs import define, field
+from attrs import define
 
 from .drivers import (
     BUILT_BY,
@@ -35,14 +35,11 @@ if TYPE_CHECKING:
     from toolfold_specs import Report
     from toolfold_specs.drivers.protocol import Era
     from toolfold_specs.kit import KitRun
-    from toolfold_specs.report import Result
+    from toolfold_specs.report import Result, Violation
     from toolfold_specs.targets import Factory
 
     from .runs import Progress
 
-SMOKE_LAYERS = ("exhaustive",)
-SMOKE_BUDGET = 674
-"""The number of operations for all systems of up to three groups; the layer begins with the smallest."""
 TIMEOUT = 600.0
 DEEP_TIMEOUT = 3600.0
 ERAS: tuple[Era, ...] = ("legacy", "modern")
@@ -205,7 +202,7 @@ def _conform(
     as_json: bool,
 ) -> int:
     """Return the exit status, after running the kit or replaying a violation."""
-    from toolfold_specs.checks import Options
+    from toolfold_specs.checks import SMOKE, Options
     from toolfold_specs.kit import KitRun
 
     from .runs import show_progress
@@ -234,8 +231,7 @@ def _conform(
             with show_progress(limit) as progress, output.journal() as write:
                 output.progress, output.write = progress, write
                 chosen = Options(
-                    layers=SMOKE_LAYERS if smoke else layers,
-                    budget=SMOKE_BUDGET if smoke else None,
+                    **(SMOKE if smoke else {"layers": layers}),
                     deep=deep,
                     seed=seed,
                     expected=expected,
@@ -245,7 +241,8 @@ def _conform(
                     profiles=profiles,
                     progress=progress,
                     at_once=os.cpu_count() or 1,
-                    ended=output.ended,
+                    ended=output.write,
+                    found=output.found,
                 )
                 output.run = KitRun(factories, chosen)
                 report = output.run.perform()
@@ -275,7 +272,6 @@ class _Output:
     run: KitRun | None = None
     progress: Progress | None = None
     write: Callable[[Result], None] = lambda _: None
-    _found: set[str] = field(factory=set[str], init=False)
 
     def journal(self) -> AbstractContextManager[Callable[[Result], None]]:
         """Return the function that writes each result to the folder at once."""
@@ -283,17 +279,12 @@ class _Output:
 
         return nullcontext(lambda _: None) if self.folder is None else journal(self.folder)
 
-    def ended(self, result: Result) -> None:
-        """Record a result, and show the first unexpected violation of each clause, as soon as it is known."""
-        from toolfold_specs.render.trace import finding, unexpected
+    def found(self, violation: Violation) -> None:
+        """Show the first unexpected violation of a clause, as soon as it is known."""
+        from toolfold_specs.render.trace import finding
 
-        self.write(result)
-        if self.run is None or self.progress is None or not result.violations:
-            return
-        for violation in unexpected(self.run.report()):
-            if violation.clause not in self._found:
-                self._found.add(violation.clause)
-                self.progress.print_line(finding(violation))
+        if self.progress is not None:
+            self.progress.print_line(finding(violation))
 
     def show(self, report: Report) -> None:
         """Print the report, and write it to the folder."""

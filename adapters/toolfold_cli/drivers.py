@@ -114,7 +114,7 @@ def _in_process(reference: Reference) -> Factory | Description | None:
     The description is `None` if the tool set has to be awaited, which is left to the server, or can't be described.
     """
     from toolfold_specs import Driver
-    from toolfold_specs.drivers.description import described
+    from toolfold_specs.drivers.in_process import described
 
     loaded = load(reference, ToolSet, Driver)
     made = loaded.call()

@@ -2,9 +2,7 @@
 
     report = check(make_driver)             # `kit`: SPEC CNF-2
     conformance = suite(make_driver)        # `suites`: the same as tests of pytest
-    await check_store(open_stores)          # `stores`: that a store does what every store does
 
-stores                            what every store does
 kit, suites, plugin, targets      the kit as a callable and as tests, and what it is given
 clauses                           every clause as a value, of the data in clauses.toml
 properties                        properties of transitions by clause: ALWAYS and SOMETIMES
@@ -18,9 +16,9 @@ confirming, exchange              findings sent again by another client, and the
 report, render/                   results and verdicts: as text, JSON, JUnit, Markdown
 expected, replay                  the adopter's expected failures, and a violation again
 served, children                  servers for the kit, and processes that it has started
-starters/, vectors/               drivers to begin with, and cases as data
+starters/, vectors/, extras       drivers to begin with, cases as data, and the packages that parts need
 
-`toolfold conform` is the command on top.
+`toolfold conform` is the command on top; `python -m toolfold_specs` is the one where `toolfold` is not installed.
 """
 
 from __future__ import annotations
@@ -34,11 +32,9 @@ if TYPE_CHECKING:
     from .kit import check
     from .render import write_reports
     from .report import Expectation, Report, Verdict, Violation
-    from .stores import STORE_CASES, Stores, check_store
     from .suites import suite
 
 __all__ = [
-    "STORE_CASES",
     "Answer",
     "Driver",
     "Expectation",
@@ -47,13 +43,11 @@ __all__ = [
     "Operation",
     "Report",
     "Setup",
-    "Stores",
     "TargetFailed",
     "Tool",
     "Verdict",
     "Violation",
     "check",
-    "check_store",
     "suite",
     "write_reports",
 ]
@@ -64,7 +58,6 @@ _HOMES = {
     "kit": ("check",),
     "render": ("write_reports",),
     "report": ("Expectation", "Report", "Verdict", "Violation"),
-    "stores": ("STORE_CASES", "Stores", "check_store"),
     "suites": ("suite",),
 }
 

@@ -11,7 +11,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import TypedDict
+from types import MappingProxyType
+from typing import Any, Final, TypedDict
 
 from attrs import define, evolve, field, frozen
 
@@ -75,6 +76,7 @@ class OptionArguments(TypedDict, total=False):
     profiles: Iterable[str]
     progress: Progress
     ended: Callable[[Result], None]
+    found: Callable[[Violation], None]
     at_once: int
 
 
@@ -118,11 +120,18 @@ class Options:
     """Called with a short description of the current activity."""
     ended: Callable[[Result], None] = lambda _: None
     """Called with each result as soon as it is known."""
+    found: Callable[[Violation], None] = lambda _: None
+    """Called once for each clause, from any thread, with its first unexpected violation that the verdict is about.
+
+    That is at once, before its history is made shorter.
+    """
     at_once: int = 1
     """How many settings are checked concurrently; an implementation in process may not support more than one."""
 
 
 DEFAULT = Options()
+SMOKE: Final[Mapping[str, Any]] = MappingProxyType({"layers": ("exhaustive",), "budget": 674})
+"""What checks the smallest systems alone: so many operations take all systems of up to three groups."""
 
 
 @define(eq=False)
@@ -187,6 +196,7 @@ def run_checks(
                 budget=options.budget,
                 violated_clauses=known,
                 progress=partial(_report_progress, options.progress, where),
+                found=options.found,
             )
             findings.under_way = check, test_run
             results = _completed(check, _run(check, test_run))

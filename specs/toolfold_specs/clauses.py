@@ -83,6 +83,10 @@ class Clause:
         """Return whether it belongs to a level of conformance."""
         return profile == self.profile or (profile == "mcp" and bool(self.mcp))
 
+    def is_aimed_at(self, profiles: Iterable[str]) -> bool:
+        """Return whether a verdict about these profiles is about it."""
+        return not self.profile or any(map(self.is_of, profiles))
+
     @property
     def demanded_by(self) -> str:
         """Who demands it, in a sentence."""

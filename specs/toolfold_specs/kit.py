@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from threading import Thread
+from threading import Lock, Thread
 from time import monotonic
 from typing import Any, NoReturn, Unpack
 
 from attrs import evolve
 
 from .checks import DEFAULT, LAYERS, Check, Findings, OptionArguments, Options, in_order, run_checks
-from .clauses import load_clauses, load_revision
+from .clauses import find_clause, load_clauses, load_revision
 from .driver import (
     AT_RUN_TIME,
     CAPABILITIES,
@@ -29,7 +30,7 @@ from .driver import (
 )
 from .expected import load_expected
 from .layers import all_checks
-from .report import Expectation, Report, Result, Status
+from .report import Expectation, Report, Result, Status, Violation
 from .targets import Factory, Target, factories_of, made, name_of
 
 ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **IN_A_STORE, **OF_PROFILES, **OF_HANDLES, **OVER_MCP}
@@ -62,6 +63,8 @@ class KitRun:
     def __init__(self, target: Target, options: Options = DEFAULT) -> None:
         every = all_checks(options.layers) if options.checks is None else options.checks
         self._begun = monotonic()
+        self._announced = set[str]()
+        self._lock = Lock()
         self._options = options
         self._expected = _expectations(options.expected, every)
         self.checks = in_order(every, options.layers)
@@ -80,9 +83,20 @@ class KitRun:
 
     def perform(self) -> Report:
         """Run the checks in every setting and return the report."""
-        jobs = [partial(setting.perform, self.checks, self._options) for setting in self._settings]
+        options = evolve(self._options, found=self._announce)
+        jobs = [partial(setting.perform, self.checks, options) for setting in self._settings]
         run_concurrently(jobs, self._options.at_once, self._abandon)
         return self.report()
+
+    def _announce(self, violation: Violation) -> None:
+        """Pass the first violation of a clause on, if it is unexpected and the verdict is about it."""
+        clause = find_clause(violation.clause)
+        expected = any(one.matches(violation) for one in self._expected)
+        with self._lock:
+            if expected or clause.id in self._announced or not clause.is_aimed_at(self._options.profiles):
+                return
+            self._announced.add(clause.id)
+            self._options.found(violation)
 
     def _abandon(self) -> None:
         """Make checks in other threads end soon."""
@@ -212,10 +226,10 @@ def run_concurrently(jobs: Sequence[Callable[[], None]], at_once: int, abandon: 
 
 def kit_version() -> str:
     """Return the version of the kit, which is that of the distribution."""
-    try:
-        return version("toolfold")
-    except PackageNotFoundError:
-        return "unknown"
+    for distribution in ("toolfold", "toolfold-conformance"):
+        with suppress(PackageNotFoundError):
+            return version(distribution)
+    return "unknown"
 
 
 class _Dead(Driver):

@@ -226,7 +226,7 @@ class Report:
         return tuple(self._row(clause, about[clause.id]) for clause in self.clauses)
 
     def _row(self, clause: Clause, about: list[Result]) -> ClauseVerdict:
-        return evolve(self._judged(clause, about), aimed_at=not clause.profile or any(map(clause.is_of, self.profiles)))
+        return evolve(self._judged(clause, about), aimed_at=clause.is_aimed_at(self.profiles))
 
     def _judged(self, clause: Clause, about: list[Result]) -> ClauseVerdict:
         violations = tuple(found for result in about for found in result.violations if found.clause == clause.id)

@@ -51,6 +51,7 @@ class TestRun:
         budget: The greatest number of operations; None for no limit.
         violated_clauses: The clauses that earlier checks found violated; this one adds to them.
         progress: Receives a few words on the progress.
+        found: Receives the first violation of each clause as soon as it shows, unless it may follow from another.
     """
 
     __test__ = False  # or pytest takes it for tests wherever it is imported
@@ -65,6 +66,7 @@ class TestRun:
         budget: int | None = None,
         violated_clauses: set[str] | None = None,
         progress: Progress = lambda _: None,
+        found: Callable[[Violation], None] = lambda _: None,
     ) -> None:
         self.driver = driver
         self.check = check
@@ -73,6 +75,7 @@ class TestRun:
         self.budget = budget
         self.violated_clauses = set[str]() if violated_clauses is None else violated_clauses
         self.progress = progress
+        self.found = found
         self.shown: Counter[str] = Counter()
         self.parts: dict[str, dict[str, bool]] = {}
         """The parts of each clause that a case tested, by what shows them, and whether an answer did."""
@@ -197,6 +200,8 @@ class TestRun:
         if roots := find_clause(clause).rests_on.intersection(also_wrong) & self.violated_clauses:
             self.hide(clause, min(roots), violation)
             return
+        if clause not in self._violations:
+            self.found(violation)
         self._violations.setdefault(clause, violation)
         self.violated_clauses.add(clause)
 
@@ -391,6 +396,12 @@ class Case:
         known = self.test_run.violated_clauses
         if self.test_run.knows(clause) and (clause in known or self.wrong & find_clause(clause).rests_on):
             return
+
+        if not find_clause(clause).rests_on & {*known, *self.wrong}:  # else it may follow from one of these
+            details = (self.setup, tuple(self.history), expected.to_json(), got.to_json())
+            self.test_run.found(
+                Violation(clause, self.test_run.check, self.test_run.driver.name, mismatch.message, *details)
+            )
 
         def shows(setup: Setup, tried: Sequence[Operation]) -> bool:
             found = self._replayed(tried, setup)

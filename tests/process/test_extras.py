@@ -68,9 +68,10 @@ def test_a_module_that_needs_an_extra_names_it_and_the_command_that_installs_it(
 ) -> None:
     (tmp_path / "SKILL.md").write_text("---\nname: a\n---\n")
     done = on_the_base_install(code, str(tmp_path))
+    of_the_kit = code.startswith(("from toolfold_specs", "import toolfold_specs"))
+    error = "toolfold_specs.extras.MissingPackage" if of_the_kit else "toolfold.errors.MissingExtra"
     assert done.stderr.splitlines()[-1] == (
-        f"toolfold.errors.MissingExtra: '{package}' is not installed. "
-        f'Install it with: pip install "toolfold[{extra}]"'
+        f"{error}: '{package}' is not installed. Install it with: pip install \"toolfold[{extra}]\""
     )
 
 

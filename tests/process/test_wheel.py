@@ -5,7 +5,9 @@ import re
 import shutil
 import subprocess
 import sys
+import sysconfig
 import tarfile
+import tomllib
 from configparser import ConfigParser
 from email import message_from_string
 from email.message import Message
@@ -15,6 +17,7 @@ from zipfile import ZipFile
 import pytest
 
 import toolfold
+from tests.process.specs.test_blackbox import DESCRIPTION, PLAIN
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = {
@@ -138,3 +141,60 @@ def test_the_kit_runs_from_the_wheel_in_another_folder(site: Path, tmp_path: Pat
     ran = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True)
     assert "It conforms" in ran.stdout, ran.stderr
     assert ran.returncode == 0
+
+
+# The kit alone
+
+ALONE = """
+import importlib.util, os, runpy, sys
+sys.path[1:1] = sys.argv.pop(1).split(os.pathsep)
+assert importlib.util.find_spec("toolfold") is None
+runpy.run_module("toolfold_specs", run_name="__main__")
+"""
+"""Runs the kit with the packages that are installed, but none of those of a checkout that is installed as editable."""
+
+
+@pytest.fixture(scope="module")
+def kit(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with the contents of the kit's own wheel."""
+    folder = tmp_path_factory.mktemp("kit")
+    with ZipFile(build("wheel", ROOT / "specs", tmp_path_factory.mktemp("dist"))) as archive:
+        archive.extractall(folder)
+    return folder
+
+
+def alone(kit: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
+    """Run the kit's command where `toolfold` can't be imported."""
+    paths = (str(kit), *map(sysconfig.get_path, ("purelib", "platlib")))
+    command = [sys.executable, "-S", "-c", ALONE, os.pathsep.join(paths), *arguments]
+    return subprocess.run(command, capture_output=True, text=True, cwd=ROOT / "tests", check=False)
+
+
+@pytest.mark.spec("CNF-2", "CNF-3")
+def test_the_kit_alone_checks_a_server_and_shows_what_is_violated(kit: Path, tmp_path: Path) -> None:
+    assert {path.name for path in kit.iterdir() if path.suffix != ".dist-info"} == {"toolfold_specs"}
+    (groups := tmp_path / "groups.toml").write_text(DESCRIPTION)
+    given = ("--smoke", "--era", "legacy", "--describe", str(groups), "-o", str(tmp_path / "reports"))
+    ran = alone(kit, *given, "--", sys.executable, str(PLAIN), "children stay")
+    assert "INV-1  close files: " in ran.stderr
+    assert "It does not conform (state): " in ran.stdout
+    assert ran.returncode == 1
+    assert (tmp_path / "reports" / "failure-INV-1.py").exists()
+
+
+def test_the_kit_alone_says_what_it_needs_to_be_told(kit: Path) -> None:
+    assert alone(kit).returncode == 2
+    ran = alone(kit, "--describe", "no-such-file", "--", "server")
+    assert (ran.returncode, ran.stderr) == (
+        2,
+        "toolfold-conform: no-such-file can't be read: No such file or directory.\n",
+    )
+
+
+def test_the_kit_alone_has_the_dependencies_that_the_kit_has_in_the_whole() -> None:
+    def names(file: str) -> dict[str, list[str]]:
+        found = tomllib.loads((ROOT / file).read_text(encoding="utf-8"))["project"]
+        return {"": found["dependencies"], **found.get("optional-dependencies", {})}
+
+    whole, own = names("pyproject.toml"), names("specs/pyproject.toml")[""]
+    assert {*own} <= {*whole[""], *whole["mcp"], *whole["conformance"]}

@@ -18,11 +18,11 @@ from tests.specs.made import (
     TinyDriver,
     no_driver,
 )
-from toolfold import MissingExtra
 from toolfold_specs.checks import LAYERS, Check
 from toolfold_specs.clauses import load_clauses, load_revision
 from toolfold_specs.driver import CAPABILITIES, Driver, TargetFailed
 from toolfold_specs.expected import ExpectationError
+from toolfold_specs.extras import MissingPackage
 from toolfold_specs.kit import ALL, check, kit_version
 from toolfold_specs.layers import all_checks
 from toolfold_specs.render.trace import summary
@@ -167,6 +167,27 @@ def test_a_report_says_how_long_the_run_took_and_not_its_settings_together(monke
     assert summary(report).endswith(" answers judged in 2.5 s.")
 
 
+@pytest.mark.spec("CNF-3")
+def test_the_first_unexpected_violation_of_each_clause_is_announced_before_its_check_has_ended() -> None:
+    order: list[str] = []
+
+    def announced(expected: list[Expectation]) -> Report:
+        return check(
+            {"one": BrokenDriver, "two": BrokenDriver},
+            checks=[PAIRS],
+            expected=expected,
+            found=lambda violation: order.append(violation.clause),
+            ended=lambda result: order.append(result.check),
+        )
+
+    violated = [one.clause for one in announced([]).violations]
+    assert order[: order.index(PAIRS.name)] == list(dict.fromkeys(violated))
+    assert all(order.count(clause) == 1 for clause in violated), "in one of the settings alone"
+    order.clear()
+    announced([Expectation(clause, "not yet") for clause in violated])
+    assert not {*order} & {*violated}
+
+
 def test_progress_is_reported() -> None:
     reported: list[str] = []
     check(TinyDriver, checks=[PAIRS], progress=reported.append)
@@ -189,5 +210,5 @@ def test_a_layer_with_a_missing_package_names_the_command_that_installs_it(
     monkeypatch.delitem(sys.modules, "toolfold_specs.layers.stateful", raising=False)
     monkeypatch.setitem(sys.modules, "hypothesis", None)
     assert all_checks(["exhaustive"])
-    with pytest.raises(MissingExtra, match=r'pip install "toolfold\[conformance\]"'):
+    with pytest.raises(MissingPackage, match=r'pip install "toolfold\[conformance\]"'):
         all_checks(["stateful"])

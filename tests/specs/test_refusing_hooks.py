@@ -8,7 +8,7 @@ from toolfold import Context, ToolError, ToolSet
 from toolfold_adapters.mcp import build_server
 from toolfold_specs.driver import Driver
 from toolfold_specs.drivers.blackbox import BlackBoxDriver
-from toolfold_specs.drivers.description import described
+from toolfold_specs.drivers.in_process import described
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.protocol import Era
 from toolfold_specs.kit import check

@@ -8,4 +8,5 @@ blackbox.py    any other MCP server, a black box     description.py  what is kno
 link.py        the way to a server                   connection.py   one client of it
 process.py     a server in a process of its own      spares.py       such servers, started ahead
 replies.py     the outcome of a request              failures.py     failures, each in one sentence
+in_process.py  tool sets of toolfold, which nothing else here imports
 """

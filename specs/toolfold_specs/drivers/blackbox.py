@@ -67,7 +67,7 @@ class BlackBoxDriver(McpDriver):
         self._leave_out_unrecognisable()
         self.given = self._setup = self._described.setup
         self.starts_active = self._described.starts_active
-        if isinstance(description, Description):
+        if self._described.names_errors:
             self._or_close(self._leave_out_refusing)
         self.capabilities, self.left_out = self._able()
         self.never_shown = {**self.never_shown, **self._without_evidence()}

@@ -19,9 +19,9 @@ from anyio.from_thread import BlockingPortal
 from attrs import frozen
 from pydantic import TypeAdapter
 
-from toolfold.spi import extras_named
 from toolfold_specs.driver import TargetFailed
 from toolfold_specs.exchange import Transcript
+from toolfold_specs.extras import extras_named
 
 from .failures import Failures
 from .process import Child, Command

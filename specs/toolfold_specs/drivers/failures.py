@@ -9,8 +9,8 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from toolfold.spi import extras_named
 from toolfold_specs.driver import TargetFailed
+from toolfold_specs.extras import extras_named
 
 from .process import Child
 from .replies import TargetNotStarted, WireError

@@ -8,8 +8,8 @@ from typing import Any, Self
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
-from toolfold.spi import extras_named
 from toolfold_specs.exchange import Exchange, Transcript
+from toolfold_specs.extras import extras_named
 
 from .connection import Address, Connection
 from .process import Child, Command

@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 
 from attrs import define, field
 
-from toolfold.spi import extras_named
 from toolfold_specs.driver import Driver
+from toolfold_specs.extras import extras_named
 
 from .blackbox import BlackBoxDriver
 from .description import Description

@@ -19,8 +19,8 @@ from anyio.abc import ByteSendStream, Process
 from anyio.streams.buffered import BufferedByteReceiveStream
 from attrs import field, frozen
 
-from toolfold.spi import extras_named
 from toolfold_specs import children
+from toolfold_specs.extras import extras_named
 
 from .replies import last_words
 

@@ -14,6 +14,7 @@ from typing import Final, Literal, TypeAlias
 from toolfold_specs.driver import CAPABILITIES, OF_HANDLES
 
 Era: TypeAlias = Literal["legacy", "modern"]
+ERAS: Final[tuple[Era, ...]] = ("legacy", "modern")
 
 TOOL: Final = "conformance_driver"
 """The tool that takes requests of the driver protocol, by which the kit knows such a server."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from toolfold.spi import extras_named
+from toolfold_specs.extras import extras_named
 
 from ..driver import PHASES, Group, Setup, Tool
 from ..reference import Parents, legal_exclusion

@@ -12,7 +12,7 @@ from contextvars import ContextVar
 from random import Random
 from typing import TYPE_CHECKING, Final, Never
 
-from toolfold.spi import extras_named
+from toolfold_specs.extras import extras_named
 
 with extras_named():
     from hypothesis.internal.conjecture.providers import AVAILABLE_PROVIDERS, PrimitiveProvider

@@ -14,7 +14,7 @@ from typing import Any, ClassVar
 
 from attrs import evolve
 
-from toolfold.spi import extras_named
+from toolfold_specs.extras import extras_named
 
 from ..checks import Check
 from ..driver import MAIN, Group, Operation, Setup, Tool

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from io import StringIO
 
-from toolfold.spi import extras_named
+from toolfold_specs.extras import extras_named
 
 from ..report import ClauseVerdict, Report, Verdict, Violation
 from . import trace

@@ -9,8 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.adapters.stores.trouble import FileInTrouble
-from toolfold_adapters.stores import MemoryStore, SQLiteStore
-from toolfold_specs import STORE_CASES, Stores, check_store
+from toolfold_adapters.stores import STORE_CASES, MemoryStore, SQLiteStore, Stores, check_store
 
 pytestmark = pytest.mark.spec("STO-1", "STO-2", "STO-5", "STO-7", "STO-9", "PER-3")
 

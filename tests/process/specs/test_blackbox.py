@@ -16,7 +16,8 @@ from toolfold import ToolSet
 from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
 from toolfold_specs.drivers.blackbox import NO_GROUPS, BlackBoxDriver
-from toolfold_specs.drivers.description import ControlCall, DescriptionError, described, infer, load
+from toolfold_specs.drivers.description import ControlCall, DescriptionError, infer, load
+from toolfold_specs.drivers.in_process import described
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.process import Command
 from toolfold_specs.drivers.protocol import Era

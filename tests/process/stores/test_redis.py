@@ -12,8 +12,7 @@ from redis.asyncio import Redis
 
 from tests.process.stores.servers import flushed
 from toolfold import Place
-from toolfold_adapters.stores import RedisStore
-from toolfold_specs import STORE_CASES, Stores, check_store
+from toolfold_adapters.stores import STORE_CASES, RedisStore, Stores, check_store
 
 pytestmark = pytest.mark.spec("STO-1", "STO-2", "STO-7", "PER-3")
 

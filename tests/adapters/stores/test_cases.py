@@ -13,9 +13,8 @@ from attrs import evolve
 
 from tests.adapters.stores.trouble import FileInTrouble
 from toolfold import Created, Lease, Place, Record, records
-from toolfold_adapters.stores import MemoryStore, SQLiteStore
-from toolfold_specs import STORE_CASES, Stores, check_store
-from toolfold_specs.stores import StoreFactory
+from toolfold_adapters.stores import STORE_CASES, MemoryStore, SQLiteStore, Stores, check_store
+from toolfold_adapters.stores.cases import StoreFactory
 
 pytestmark = pytest.mark.spec("STO-1", "STO-2", "STO-5", "STO-7", "STO-9", "PER-3", "CNF-2")
 
@@ -146,7 +145,7 @@ MUTANTS: dict[str, tuple[str, Change]] = {
 
 @pytest.mark.parametrize("mutant", MUTANTS)
 async def test_a_store_with_a_wrong_rule_is_found(mutant: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("toolfold_specs.stores.PATIENCE", 0.3)
+    monkeypatch.setattr("toolfold_adapters.stores.cases.PATIENCE", 0.3)
 
     @asynccontextmanager
     async def broken() -> AsyncGenerator[Stores]:
