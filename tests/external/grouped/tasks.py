@@ -1,6 +1,7 @@
 """Tools that FastMCP answers with tasks, by its own implementation of the extension."""
 
-from __future__ import annotations
+# mypy: disable-error-code="untyped-decorator, misc"
+# pyright: reportMissingImports=false
 
 import asyncio
 from datetime import timedelta
