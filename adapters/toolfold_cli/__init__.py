@@ -6,7 +6,7 @@ connect, connecting, up, down, installing  the relay of a client, which imports 
 inspect, profiles, diagram, call, stubs  what a target has: listed, drawn, called, declared for programs
 explain, check, allowed           why a tool can or can't be called, whether an agent can have it, what a caller may
 report, status, records, saved    what was used of a server, and how it is doing: asking it, or what it recorded
-conform, evaluate, demo           the kit, the evaluation, and a demonstration
+conform, verify, evaluate, demo   the kit, traces of what ran, the evaluation, and a demonstration
 login, logins, logout, credentials  who is logged in at which servers, and with what
 options, targets, kinds, references, authentication  what commands share: TARGETs, objects by name, tokens
 client_files, editing, moving, permissions, precedence  the files of clients: what moves, is allowed, is reached

@@ -41,6 +41,7 @@ COMMANDS = MappingProxyType(
         "stubs": "Print declarations of tools for programs that call them.",
         "serve": "Serve tools in groups, over stdio or HTTP.",
         "up": "Be the runtime that all relays share.",
+        "verify": "Verify what a server did against the specification.",
     }
 )
 """A summary of each command, by its name, which is also that of its module."""

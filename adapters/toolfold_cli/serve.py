@@ -27,6 +27,7 @@ from .costs import in_brief, initial_view, wire_costs
 from .failures import run
 from .logs import LEVELS, LogFormat, configure_logging
 from .options import (
+    FILE,
     Integer,
     Number,
     OneOf,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.mcp.serve import Era
+    from toolfold_adapters.observe.trace import Trace
 
 log = logging.getLogger("toolfold.cli")
 
@@ -74,7 +76,7 @@ SECTIONS: Mapping[str, str] = {
     "What clients see": "profile list-profiles active control control-visibility separator delivery selection "
     "disclosure answers answer-tokens read-tool call-tools stubs status-tool",
     "Servers behind a gateway": "groups search share start-timeout",
-    "Sessions, limits and records": "store limit max-active usage telemetry log-level log-format",
+    "Sessions, limits and records": "store limit max-active usage trace telemetry log-level log-format",
 }
 """The headings of `toolfold serve --help`, and the options below each; the others stand below "Options"."""
 
@@ -214,6 +216,14 @@ class ServeCommand(TargetCommand):
     "Arguments and results are never recorded.",
 )
 @click.option(
+    "--trace",
+    type=FILE,
+    metavar="FILE",
+    help="Where to write what sessions do, a line for each step, for toolfold verify: which groups were asked for and "
+    "opened, hooks, versions and leases; no arguments, results or facts. After 256 MB it goes on anew, and the file "
+    "before it is FILE.1.",
+)
+@click.option(
     "--status-tool", is_flag=True, help="Offer the tool gateway_status, which says how each server and store is doing."
 )
 @click.option("--list-profiles", is_flag=True, help="Print the profiles and exit.")
@@ -286,6 +296,7 @@ def serve_command(
     telemetry: bool,
     stubs: bool,
     usage: Store | None,
+    trace: Path | None,
     status_tool: bool,
     **given: Any,
 ) -> None:
@@ -316,7 +327,10 @@ def serve_command(
 
         show_profiles(target, options)
         return
-    beside = Beside(telemetry, stubs, status_tool, usage, server["store"])
+    tracer = None if trace is None else _tracer(ctx, trace)
+    beside = Beside(telemetry, stubs, status_tool, usage, server["store"], tracer)
+    if tracer is not None and server["store"] is not None:
+        server["store"] = tracer.around(server["store"])
     callers = Callers(many=over_http or many_clients, authentication=http.auth, public_url=http.public_url)
     opening = partial(_open, target, options, server["active"], changed, beside, callers)
     with cancelled_by_signals() as shutdown, extras_named(), starting(over_http=over_http) as started:
@@ -336,6 +350,16 @@ class Beside:
     status_tool: bool
     usage: Store | None
     store: Store | None
+    trace: Trace | None
+
+
+def _tracer(ctx: click.Context, file: Path) -> Trace:
+    from toolfold_adapters.observe.trace import Trace
+
+    try:
+        return Trace(file)
+    except OSError as error:
+        raise click.UsageError(f"--trace: {file} can't be written: {error.strerror or error}.", ctx) from error
 
 
 @frozen(kw_only=True)
@@ -393,6 +417,9 @@ async def _open(
             from toolfold_adapters.observe.status import include_status
 
             include_status(opened.tools, opened.status_for, beside.store)
+        if beside.trace is not None:
+            stack.callback(beside.trace.close)
+            stack.callback(beside.trace.listen(opened.tools))
         if beside.usage is None:
             yield opened
             return

@@ -7,8 +7,8 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncGenerator, Iterable, Mapping, Sequence
-from contextlib import ExitStack, aclosing, asynccontextmanager, suppress
+from collections.abc import AsyncGenerator, Generator, Iterable, Mapping, Sequence
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from functools import partial
 from importlib import import_module
 from itertools import repeat
@@ -262,7 +262,30 @@ async def _opened(states: Path, pool: Pool, keys: Sequence[bytes], hello: Hello)
         opening as opened,
         _recorded(opened.tools, hello.usage),
     ):
-        yield _Served(opened, store, settings)
+        with _traced(opened.tools, store, hello) as traced:
+            yield _Served(opened, traced, settings)
+
+
+@contextmanager
+def _traced(tools: ToolSet, store: Store, hello: Hello) -> Generator[Store]:
+    """Write what sessions do where the environment of a host says, if it does, and yield the store of the sessions."""
+    if not (name := hello.environment.get(f"{PREFIX}TRACE")):
+        yield store
+        return
+    from toolfold_adapters.observe.trace import Trace
+
+    try:
+        trace = Trace(Path(hello.folder, name))
+    except OSError as error:
+        raise ConfigError(
+            f"{name} can't be written: {error.strerror or error}. It was set by {PREFIX}TRACE."
+        ) from error
+    stop = trace.listen(tools)
+    try:
+        yield trace.around(store)
+    finally:
+        stop()
+        trace.close()
 
 
 @asynccontextmanager

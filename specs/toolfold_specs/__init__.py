@@ -6,14 +6,14 @@
 kit, suites, plugin, targets      the kit as a callable and as tests, and what it is given
 clauses                           every clause as a value, of the data in clauses.toml
 properties                        properties of transitions by clause: ALWAYS and SOMETIMES
-reference, systems                the rules in sets, and all small systems
+reference, systems, machine/      the rules in sets, all small systems; the rules as rows
 oracle, ideal                     the expected answers, and the oracle as an implementation
 attribution, roots                the clauses that an answer shows or violates; simpler forms of a case
 driver, drivers/                  the interface to an implementation, and ways to reach one
 runs, checks, layers/             a test run, what is run, and the checks by layer
 shrinking, linearize, overlap     shorter histories, the search for an order, operations that overlap
 confirming, exchange              findings sent again by another client, and the messages of a run
-report, render/                   results and verdicts: as text, JSON, JUnit, Markdown
+report, render/, traces/          results and verdicts, in several forms; whether the rows allow what ran
 expected, replay                  the adopter's expected failures, and a violation again
 served, children                  servers for the kit, and processes that it has started
 starters/, vectors/, extras       drivers to begin with, cases as data, and the packages that parts need

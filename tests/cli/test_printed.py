@@ -26,6 +26,7 @@ ELSEWHERE = {
     "toolfold evaluate( --player hosts .*)?": "it plays for minutes: tests/adapters/evaluation",
     "toolfold evaluate (.* )?--model .*": "it asks a model",
     "toolfold login .*": "what it asks and stores: tests/cli/test_login.py",
+    "toolfold verify (trace.jsonl.1|one).*": "tests/specs/test_traces.py",
     "toolfold logins --store .*": "it needs a Redis",
 }
 """The examples of the help that no transcript has, and why."""
@@ -125,3 +126,8 @@ def test_what_profiles_prints() -> None:
 @pytest.mark.spec("COD-1")
 def test_what_stubs_prints() -> None:
     played("stubs")
+
+
+@pytest.mark.spec("TRC-1")
+def test_what_verify_prints() -> None:
+    played("verify")

@@ -23,6 +23,7 @@ from tests.simulation.loop import Died, Extent, Loop
 from toolfold import Limit, QuotaExceeded, Session, SessionClosed, StoredSessions, ToolSet
 from toolfold.errors import KeyInUse, StoreUnavailable
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.observe.trace import Trace
 
 LIFETIME = 20.0
 """Seconds without use after which a session ends."""
@@ -50,6 +51,7 @@ class Replica:
         clients: The clients of the sessions over HTTP.
         selected: The groups that are selected for sessions over HTTP.
         networked: Whether its clients are on a network, and have names.
+        traced: Returns where a process writes what its sessions do, if it does.
         http: What its requests are sent with.
     """
 
@@ -65,6 +67,7 @@ class Replica:
     clients: dict[int, Client]
     selected: tuple[str, ...] = ()
     networked: bool = False
+    traced: Callable[[str, Callable[[], float]], Trace] | None = None
     app: Any = None
     http: httpx2.AsyncClient | None = None
     starts: int = 0
@@ -118,6 +121,10 @@ class Replica:
     async def _serve(self, process: Extent) -> None:
         self.tools = make_tools(self.note, process.name, self.random, self.pause)
         connection: Any = Connection(self.disk, self.random, process.name)
+        trace = None if self.traced is None else self.traced(process.name, self.loop.time)
+        if trace is not None:
+            trace.listen(self.tools)
+            connection = trace.around(connection)
         if self.wired:
             lifetime = 100 * LIFETIME if self.networked else LIFETIME  # what is judged there takes long
             server = build_server(
@@ -135,6 +142,8 @@ class Replica:
                 self.key = self.served.key
                 await self._until_stopped()
         self.served = self.http = None
+        if trace is not None:
+            trace.close()
         process.alive, self.ended = False, True
         if self.networked:
             process.kill()  # which ends the streams that stand

@@ -23,6 +23,7 @@ from tests.simulation.outcome import Outcome
 from tests.simulation.plan import Ask, Fault, GatewayPlan, Plan, StorePlan
 from tests.simulation.replicas import LIFETIME, Answer, Replica, name_of
 from tests.simulation.wire import Wire
+from toolfold_adapters.observe.trace import Trace
 from toolfold_specs.linearize import Operation
 
 PATIENCE = 300.0
@@ -31,10 +32,14 @@ AGAIN = 0.5
 """Seconds until a request that was not answered is made again."""
 
 
-def run(plan: Plan) -> Outcome:
-    """Run a plan."""
+def run(plan: Plan, traced: Callable[[str, Callable[[], float]], Trace] | None = None) -> Outcome:
+    """Run a plan; with `traced`, which returns a trace for a process and its clock, replicas write what they do."""
     loop = Loop(plan.random("loop"), plan.unfair)
-    world = StoreWorld(plan, loop) if isinstance(plan, StorePlan) else GatewayWorld(cast(GatewayPlan, plan), loop)
+    world: StoreWorld | GatewayWorld
+    if isinstance(plan, StorePlan):
+        world = StoreWorld(plan, loop, traced)
+    else:
+        world = GatewayWorld(cast(GatewayPlan, plan), loop)
     outcome = world.outcome
     try:
         loop.run(world.live)
@@ -55,6 +60,7 @@ class StoreWorld:
 
     plan: StorePlan
     loop: Loop
+    traced: Callable[[str, Callable[[], float]], Trace] | None = None
     disk: Disk = field(init=False)
     replicas: list[Replica] = field(init=False)
     lines: dict[str, list[str]] = field(factory=dict[str, list[str]])
@@ -86,6 +92,7 @@ class StoreWorld:
                 self.clients,
                 tuple(PATHS[group] for group in plan.starts),
                 plan.network is not None,
+                traced=self.traced,
             )
             for number in range(plan.replicas)
         ]

@@ -13,11 +13,11 @@ from attrs import field
 
 from .._catalog.catalog import Catalog
 from .._catalog.components import Component, Kind, Profile
-from .._snapshot import Change
+from .._snapshot import Change, Snapshot
 from .._values import frozen
 from .._view.calling import ToolResult
 from ..errors import HookFailed
-from ..machine import TransitionRequest
+from ..machine import Plan, TransitionRequest
 
 
 @frozen
@@ -148,6 +148,58 @@ class Planned:
     deactivated: tuple[str, ...]
 
 
+Reason = tuple[Literal["transition", "start", "restore", "close", "hold"], TransitionRequest | None]
+"""Why a step was made, and the groups that were asked for or were stored; to `hold` is to take over a record."""
+
+
+@frozen
+class Planning:
+    """What a step planned.
+
+    Attributes:
+        before: The state that it planned in.
+        version: The version of the record then; 0 where there is none.
+        inherited: The groups whose hooks do not run here.
+        plan: The plan; `None` if the request was refused.
+    """
+
+    before: Snapshot
+    version: int
+    inherited: tuple[str, ...]
+    plan: Plan | None = None
+
+
+@frozen
+class Stepped:
+    """A step of a session ended, whether it changed anything or not.
+
+    Attributes:
+        session: The name of the session.
+        what: Why it was made.
+        request: The groups that were asked for, or, to `restore`, those that were stored.
+        force: Whether failing `on_deactivate` hooks were only recorded.
+        events: The outcomes of its effects, in their order; see `toolfold.machine.step`.
+        plans: What was planned, the last plan last.
+        ended: The state that it ended in.
+        after: The state of the session from now on.
+        version: The version of its record; `None` if it has none.
+        is_shared: Whether other processes may have the session, too.
+        error: What is raised, if it is.
+    """
+
+    session: str
+    what: str
+    request: TransitionRequest | None
+    force: bool
+    events: tuple[str, ...]
+    plans: tuple[Planning, ...]
+    ended: str
+    after: Snapshot
+    version: int | None
+    is_shared: bool
+    error: BaseException | None
+
+
 @frozen
 class HookBegan:
     """A hook runs for the transition of the request `number`; `undoes` names the phase that a compensation undoes."""
@@ -235,7 +287,7 @@ class Ended:
     error: BaseException | None
 
 
-Count = Called | Refused | Listed
+Count = Called | Refused | Listed | Stepped
 Trace = Requested | Planned | HookBegan | HookEnded | ListChanged | Listed | Answered | Ended
 
 TRANSITIONS: tuple[type[Event], ...] = get_args(Event)

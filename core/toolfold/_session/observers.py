@@ -115,7 +115,7 @@ class Observers:
             log.exception("session %s: a listener could not be notified of a change", session)
             self.notify(NotificationFailed(session, error))
 
-        if self.is_traced:
+        if ListChanged in self.listeners:
             self.notify(ListChanged(session, kinds, len(listeners)))
         for listener in listeners:
             guarded(partial(listener, kinds), failed)

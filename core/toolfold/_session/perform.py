@@ -34,7 +34,7 @@ from ..errors import HookFailed, HookTimeout, LeaseLost, ReentrantTransition, Se
 from ..machine import Plan, TransitionRequest, bits, catch_up, close
 from ..machine.step import EFFECTS, Effect, Event, HookCall, State, Step
 from .context import HookContext
-from .events import Asked, Committed, HooksFailed, RolledBack
+from .events import Asked, Committed, HookBegan, HooksFailed, ListChanged, Planning, Reason, RolledBack, Stepped
 from .journal import Journal
 from .observers import UNTRACED, Observers, log
 from .store import Record
@@ -123,17 +123,17 @@ async def transition(
     async with changing(session, "transition", request, force):
         if session.state.status != "open":
             raise session.state.refusal(session.id)
-        performer = Performer(session, partial(Snapshot.plan, request=request), view)
+        performer = Performer(session, partial(Snapshot.plan, request=request), view, asked=("transition", request))
         return await _performed(performer, force=force)
 
 
-async def begin(session: Session, planner: Planner) -> None:
+async def begin(session: Session, planner: Planner, asked: Reason) -> None:
     """Make the transition that a session begins with; raises as `transition` does.
 
     Nothing was listed yet that could change, so the application state is not read (SPEC MOD-3).
     """
     async with changing(session, "start"):
-        await _performed(Performer(session, planner, compare=False))
+        await _performed(Performer(session, planner, compare=False, asked=asked))
 
 
 async def _performed(performer: Performer, *, force: bool = False) -> Change:
@@ -159,7 +159,8 @@ async def end(session: Session) -> tuple[Exception, ...]:
         return close(now.configuration, keep=state.inherited)
 
     state, journal = session.state, session.state.journal
-    performer = Performer(session, planner, compare=bool(state.listeners), shielded=True)
+    compare = bool(state.listeners)
+    performer = Performer(session, planner, compare=compare, shielded=True, asked=("close", None))
     async with _NOTHING if journal is None else journal.step():
         failures = (await performer.perform(Step.begin(force=True, stored=journal is not None))).failures
         while journal is not None and journal.version:
@@ -201,7 +202,7 @@ def take_over(session: Session, record: Record) -> None:
 def notify(session: Session, kinds: frozenset[str]) -> None:
     """Notify the listeners of a session that lists of some kinds have changed (SPEC NTF-1, NTF-2)."""
     observers, listeners = session.runtime.observers, session.state.listeners
-    if kinds and (listeners or observers.is_traced):
+    if kinds and (listeners or ListChanged in observers.listeners):
         observers.list_changed(session.id, kinds, listeners)
 
 
@@ -209,6 +210,14 @@ _NOTHING = nullcontext()
 
 
 # -- a step -----------------------------------------------------------------------------------------------------------
+
+
+@define(eq=False)
+class Trail:
+    """What a step has done so far, for who listens to `Stepped`: the events, and what was planned."""
+
+    events: list[Event] = field(factory=list[Event])
+    plans: list[Planning] = field(factory=list[Planning])
 
 
 @define(eq=False)
@@ -221,6 +230,7 @@ class Performer:
         view: The view of the request that this is part of, if there is one (SPEC MOD-3).
         compare: Whether a list was given out that may differ afterwards.
         shielded: Whether every hook finishes, and nothing is given up for a cancellation (SPEC HOOK-9).
+        asked: What is asked for, for who listens to `Stepped`.
         interruption: The cancellation that arrived, which is still to be raised.
         state: How the last step has ended.
     """
@@ -230,9 +240,11 @@ class Performer:
     view: RequestView | None = None
     compare: bool = True
     shielded: bool = False
+    asked: Reason = ("hold", None)
     interruption: BaseException | None = None
     state: State = "new"
     _mark: Mark | None = None
+    _trail: Trail | None = None
     _before: Snapshot = field(init=False)
     _plan: Plan = field(init=False)
     _saved: tuple[Snapshot, Snapshot, RequestView | None] = field(init=False)
@@ -249,17 +261,44 @@ class Performer:
         """
         if step.state != "new":
             self._before = self.session.snapshot
+        self._trail = trail = Trail() if Stepped in self._observers.listeners else None
+        raised: BaseException | None = None
         try:
             while (effect := _EFFECTS.get(step.state)) is not None:
                 try:
                     event, given = await effect(self, step)
                 except BaseException as error:
                     event, given = "lost", error
+                if trail is not None:
+                    trail.events.append(event)
                 step = step.on(event, given)
+            self.state = step.state
+            return self._change(step)
+        except BaseException as error:
+            raised = error
+            raise
         finally:
             self._end_hooks()
-        self.state = step.state
-        return self._change(step)
+            if trail is not None:
+                self._notify(step, trail, raised)
+
+    def _notify(self, step: Step, trail: Trail, error: BaseException | None) -> None:
+        """Notify observers of what a step has done."""
+        session, journal, (what, request) = self.session, self.session.state.journal, self.asked
+        event = Stepped(
+            session.id,
+            what,
+            request,
+            step.work.force,
+            tuple(trail.events),
+            tuple(trail.plans),
+            step.state,
+            session.state.now,
+            None if journal is None else journal.version,
+            journal is not None and not journal.is_local,
+            error,
+        )
+        self._observers.notify(event)
 
     def _change(self, step: Step) -> Change:
         if step.state == "committed":
@@ -308,7 +347,13 @@ class Performer:
         self._before = before = self.session.snapshot
         if self.planner is None:
             return "unchanged", None
+        if self._trail is not None:
+            journal = self.session.state.journal
+            known = 0 if journal is None else journal.version
+            self._trail.plans.append(Planning(before, known, self.session.state.inherited))
         self._plan = plan = self.planner(before)
+        if self._trail is not None:
+            self._trail.plans[-1] = evolve(self._trail.plans[-1], plan=plan)
         if self._observers.is_traced:
             self._observers.planned(self.session.id, plan)
         if plan.after is plan.before:
@@ -480,7 +525,7 @@ async def attempt(session: Session, call: HookCall) -> Ended:
     """
     observers = session.runtime.observers
     try:
-        with observers.hook(session.id, call) if observers.is_traced else UNTRACED:
+        with observers.hook(session.id, call) if HookBegan in observers.listeners else UNTRACED:
             await _run(session, call)
     except BaseException as error:
         if isinstance(error, ToolError):

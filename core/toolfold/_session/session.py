@@ -153,7 +153,8 @@ class Session(Displayed):
             try:
                 if isinstance(start, Saved):  # hooks run, since what they set up may be gone
                     self._change_facts(start.facts)
-                    await begin(self, lambda _: start.plan(self.catalog))
+                    stored = TransitionRequest(start.active)
+                    await begin(self, lambda _: start.plan(self.catalog), ("restore", stored))
                     self._discarded = start.restored(self.catalog)[1]
                 elif start:
                     await self.set_up(start)
@@ -565,7 +566,8 @@ class Session(Displayed):
 
     async def set_up(self, paths: Iterable[str]) -> None:
         """Activate the groups that the session begins with, before anything is listed; raises as `activate` does."""
-        await begin(self, partial(Snapshot.plan, request=TransitionRequest(paths)))
+        request = TransitionRequest(paths)
+        await begin(self, partial(Snapshot.plan, request=request), ("start", request))
 
     @asynccontextmanager
     async def storing(self) -> AsyncGenerator[None]:

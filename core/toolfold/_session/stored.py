@@ -519,7 +519,7 @@ async def resume(session: Session) -> None:
         return now.plan(TransitionRequest(journal.content.start or ()))
 
     if journal.content.start is not None:
-        await begin(session, start)
+        await begin(session, start, ("start", TransitionRequest(journal.content.start)))
     for path in session.active:
         group = session.catalog.group(path)
         if group.resume is not None and path not in journal.present and path not in session.state.inherited:

@@ -225,3 +225,26 @@ def test_what_was_used_is_in_the_store_when_the_server_has_ended(shop: Path) -> 
     found = json.loads(run("report", "usage.db", "--format", "json", cwd=shop).stdout)
     assert [(row["name"], row["calls"]) for row in found["tools"] if row["calls"]] == [("hours", 1)]
     assert [(row["name"], row["calls"]) for row in found["eras"]] == [("legacy", 1)]
+
+
+@pytest.mark.spec("TRC-1")
+def test_what_sessions_of_a_server_do_is_written_and_verified(shop: Path) -> None:
+    with started("serve", "shop:tools", "--trace", "trace.jsonl", "--store", "sqlite:///state.db", cwd=shop) as process:
+        greet(process)
+        listed = ask(process, {"method": "tools/list", "params": {}})["result"]["tools"]
+        opens = next(tool["name"] for tool in listed if tool["name"].endswith("__open"))
+        ask(process, {"method": "tools/call", "params": {"name": opens, "arguments": {}}})
+        assert hang_up(process)[0] == 0
+    allowed = run("verify", "trace.jsonl", cwd=shop)
+    assert "The specification allows what one process did" in allowed.stdout
+    trace = shop / "trace.jsonl"
+    lines = trace.read_text(encoding="utf-8").splitlines()
+    place = next(number for number, line in enumerate(lines) if '"ended":"committed"' in line)
+    lines[place] = (
+        lines[place].replace('"after":"', '"after":"0', 1).replace('"ended":"committed"', '"ended":"aborted"')
+    )
+    trace.write_text("\n".join(lines), encoding="utf-8")
+    found = run("verify", "trace.jsonl", cwd=shop)
+    assert found.returncode == 1
+    assert f"trace.jsonl, line {place + 1}: the specification does not allow this." in found.stdout
+    assert run("verify", "shop.py", cwd=shop).returncode == 2

@@ -1,0 +1,344 @@
+"""What sessions did, written to a file line by line, for `toolfold verify` (SPEC TRC-1).
+
+A trace is a listener to the stream of events, and a store around the one that sessions are in. Each step of a session
+that ended has a line, each change of a record one before it: numbers of groups, outcomes, versions and leases. There
+are no arguments, no results and no facts in it.
+
+    trace = Trace(Path("trace.jsonl"))
+    stop = trace.listen(tools)
+    server = build_server(tools, store=trace.around(store))
+
+Lines
+-----
+    {"toolfold": "trace", "format": 1, "by": …}   how a file begins, and how it goes on after a new start
+    {"catalog": digest, "groups": …}              groups, exclusion sets, hooks and limits, before they are referred to
+    {"by": …, "session": …, "what": …, …}         a step: what was asked for, planned, run, and where it ended
+    {"by": …, "key": …, "op": …, "gave": …}       an operation of the store that changed a record, or was refused
+    {"by": …, "opened": …} {"by": …, "ended": …}  a session
+    {"by": …, "lost": …}                          lines that could not be written
+    {"by": …, "closed": true}                     the end of what a process wrote
+
+A set of groups is a hexadecimal number whose bits are theirs, in the order of the catalog's line.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import secrets
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from hashlib import sha256
+from json.encoder import encode_basestring_ascii as quoted
+from pathlib import Path
+from typing import TypeVar
+from weakref import WeakKeyDictionary
+
+from toolfold import Catalog, Created, Lease, Place, Record, Snapshot, Store, ToolSet, events
+
+log = logging.getLogger("toolfold.trace")
+
+FORMAT = 1
+"""The form of the lines."""
+MOST = 256 * 1024 * 1024
+"""How many bytes a file has at most. What is written then begins a new one; the old one has the suffix `.1`."""
+
+_KINDS = (events.Stepped, events.HookBegan, events.HookEnded, events.SessionOpened, events.SessionEnded)
+UNKNOWN = "unknown"
+"""What an operation gave that was not answered."""
+_Hook = list[str]
+T = TypeVar("T")
+
+
+class Trace:
+    """Writes what the sessions of tool sets do to a file.
+
+    A disk that is full stops nothing: lines are left out until there is room, and their number is written then.
+
+    Args:
+        file: The file, to which is appended.
+        most: How many bytes it has at most; twice as many are on the disk.
+        now: Returns the time in seconds.
+        by: What this process is called in lines; drawn unless given.
+    """
+
+    def __init__(
+        self, file: Path, most: int = MOST, now: Callable[[], float] = time.time, by: str | None = None
+    ) -> None:
+        self.file = file
+        self._most = most
+        self.now = now
+        self._by = by or secrets.token_hex(3)
+        self._begin = f'{{"by":"{self._by}",'
+        self._digests: WeakKeyDictionary[Catalog, str] = WeakKeyDictionary()
+        self._written: set[str] = set()
+        self._hooks: dict[str, list[_Hook]] = {}
+        self._descriptor: int | None = None
+        self._size = 0
+        self._lost = 0
+        self._continues = False
+        self._open()
+
+    def listen(self, tools: ToolSet) -> Callable[[], None]:
+        """Write what the sessions of a tool set do from now on; return what ends that."""
+        return tools.observers.add(self._observe, _KINDS)
+
+    def around(self, store: Store) -> Store:
+        """Return a store that does what another does, and has its operations written."""
+        return TracedStore(store, self)
+
+    def close(self) -> None:
+        """Close the file. What happens afterwards is not written."""
+        self.write(f'{self._begin}"closed":true}}')
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Close the file without a line on that, as the end of a process does."""
+        if self._descriptor is not None:
+            os.close(self._descriptor)
+        self._descriptor = None
+
+    # -- events -------------------------------------------------------------------------------------------------------
+
+    def _observe(self, event: events.Event | events.Trace | events.Stepped) -> None:
+        if isinstance(event, events.Stepped):
+            self._stepped(event)
+        elif isinstance(event, events.HookBegan):
+            hook = [event.phase, event.group] if event.undoes is None else [event.phase, event.group, event.undoes]
+            self._hooks.setdefault(event.session, []).append(hook)
+        elif isinstance(event, events.HookEnded):
+            if event.error is not None and (begun := self._hooks.get(event.session)):
+                begun[-1].append("failed")
+        elif isinstance(event, events.SessionOpened):
+            self.write(f'{self._begin}"opened":{quoted(event.session)}}}')
+        elif isinstance(event, events.SessionEnded):
+            self.write(f'{self._begin}"ended":{quoted(event.session)}}}')
+
+    def _stepped(self, event: events.Stepped) -> None:
+        after = event.after
+        digest = self._digests.get(after.catalog) or self._digest(after.catalog)
+        parts = [f'"at":{self.now():.3f},"session":{quoted(event.session)},"what":"{event.what}"']
+        if (request := event.request) is not None:
+            index = (event.plans[-1].before if event.plans else after).catalog.index
+            parts.append(_asked("open", request.activate, index))
+            parts.append(_asked("close", request.deactivate, index))
+        if event.force:
+            parts.append('"force":true')
+        plans = ",".join([self._planned(one) for one in event.plans])
+        parts.append(f'"plans":[{plans}],"events":"{" ".join(event.events)}"')
+        if hooks := [one for one in self._hooks.pop(event.session, ()) if one[0] != "resume"]:
+            parts.append(f'"hooks":{json.dumps(hooks, separators=(",", ":"))}')
+        parts.append(f'"ended":"{event.ended}","catalog":"{digest}","after":{_state(after)}')
+        if event.version is not None:
+            parts.append(f'"version":{event.version}')
+        if event.is_shared:
+            parts.append('"shared":true')
+        if event.error is not None:
+            parts.append(f'"error":"{type(event.error).__name__}"')
+        self.write(f"{self._begin}{','.join(parts)}}}")
+
+    def _planned(self, one: events.Planning) -> str:
+        before, plan = one.before, one.plan
+        digest = self._digests.get(before.catalog) or self._digest(before.catalog)
+        changes = "null" if plan is None else f'["{plan.activated:x}","{plan.deactivated:x}"]'
+        inherited = f',"{before.catalog.forest.mask(one.inherited):x}"' if one.inherited else ""
+        return f'["{digest}",{_state(before)},{one.version},{changes}{inherited}]'
+
+    def _digest(self, catalog: Catalog) -> str:
+        """Write what a catalog is, unless the file has it, and return its digest."""
+        text = json.dumps(described(catalog), separators=(",", ":"))[1:-1]
+        digest = sha256(text.encode()).hexdigest()[:12]
+        if digest not in self._written:
+            self._written.add(digest)
+            self.write(f'{{"catalog":"{digest}",{text}}}')
+        self._digests[catalog] = digest
+        return digest
+
+    # -- the file -----------------------------------------------------------------------------------------------------
+
+    def operation(self, key: str, operation: str, gave: object, began: float, given: Mapping[str, object]) -> None:
+        """Write an operation of a store, with what it was given and gave, and when it began and ended."""
+        at = self.now()
+        asked = "".join([f',"{name}":{json.dumps(value)}' for name, value in given.items()])
+        head = f'{self._begin}"at":{at:.3f},"key":{quoted(key)},"op":"{operation}"'
+        self.write(f'{head}{asked},"gave":{json.dumps(gave)},"took":{at - began:.3f}}}')
+
+    def write(self, line: str) -> None:
+        """Write a line, or count it as one that is lost."""
+        if self._descriptor is None:
+            return
+        data = f"{line}\n".encode()
+        if self._size + len(data) > self._most:
+            self._begin_anew()
+        if self._lost:
+            data = f'\n{self._begin}"lost":{self._lost}}}\n'.encode() + data
+        try:
+            written = os.write(self._descriptor, data)
+            self._size += written
+            if written < len(data):
+                raise OSError("the line could not be written whole")
+            self._lost = 0
+        except OSError as error:
+            if not self._lost:
+                log.error("what sessions do can't be written to %s, and is left out: %s", self.file, error)
+            self._lost += 1
+
+    def _open(self) -> None:
+        self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _EXACT, 0o600)
+        self._size = os.fstat(self._descriptor).st_size
+        self._written.clear()
+        self._digests = WeakKeyDictionary()
+        continues = ',"continues":true' if self._continues else ""
+        self._continues = True
+        self.write(f'{{"toolfold":"trace","format":{FORMAT},"by":"{self._by}"{continues}}}')
+
+    def _begin_anew(self) -> None:
+        """Go on in a new file, in place of the one before the last."""
+        self._size = 0
+        self.abandon()
+        try:
+            self.file.replace(self.file.with_name(f"{self.file.name}.1"))
+        except OSError as error:
+            log.error("%s has its greatest size, and can't be renamed: %s", self.file, error)
+        try:
+            self._open()
+        except OSError as error:
+            log.error("what sessions do is written no more, since %s can't be opened: %s", self.file, error)
+
+
+_EXACT = getattr(os, "O_BINARY", 0)
+
+
+def _asked(name: str, paths: Iterable[str], index: Mapping[str, int]) -> str:
+    """Return groups by their numbers, and -1 for one that does not exist: its name is what a caller has said."""
+    return f'"{name}":[{",".join([str(index.get(path, -1)) for path in paths])}]'
+
+
+def _state(snapshot: Snapshot) -> str:
+    """Return a state: its groups, and their order where that matters."""
+    now = snapshot.configuration
+    if not now.order:
+        return f'"{now.active:x}"'
+    return f"[{','.join(map(str, now.order))}]"
+
+
+def described(catalog: Catalog) -> dict[str, object]:
+    """Return what steps depend on in a catalog, as JSON."""
+    forest, quota = catalog.forest, catalog.quota
+    hooks = {
+        str(number): [*(phase for phase in ("on_activate", "on_deactivate") if getattr(one, phase) is not None)]
+        + ([] if one.on_rollback is None else ["on_rollback" if one.on_rollback else "no_rollback"])
+        for number, one in enumerate(catalog.hooks)
+        if one is not None
+    }
+    about: dict[str, object] = {
+        "groups": list(forest.paths),
+        "exclusions": sorted(sorted(map(forest.number, one)) for one in forest.exclusions),
+    }
+    if hooks:
+        about["hooks"] = hooks
+    if forest.ordered:
+        about["evicts"] = True
+    pinned = [number for number, group in enumerate(catalog.groups) if group.pinned]
+    if pinned:
+        about["pinned"] = pinned
+    for name, cap in (("count", quota and quota.count), ("length", quota and quota.length)):
+        if cap:
+            about[name] = {"most": cap.most, "base": cap.base, "weights": list(cap.weights)}
+    return about
+
+
+class TracedStore:
+    """A store whose operations are written to a trace; see `Store`."""
+
+    def __init__(self, store: Store, trace: Trace) -> None:
+        self.lease = store.lease
+        self._store = store
+        self._trace = trace
+        self._versions: dict[str, int] = {}
+
+    async def _written(self, doing: Awaitable[T], key: str, operation: str, **given: object) -> T:
+        """Await an operation, and write what it gave; where that is not known, it may have been done."""
+        began = self._trace.now()
+        try:
+            gave = await doing
+        except BaseException:
+            self._trace.operation(key, operation, UNKNOWN, began, given)
+            raise
+        self._trace.operation(key, operation, _as_given(gave), began, given)
+        return gave
+
+    async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
+        """Create a record."""
+        created = await self._written(self._store.create(key, data, place, lifetime), key, "create")
+        if isinstance(created, int):
+            self._versions[key] = created
+        return created
+
+    async def read(self, key: str) -> Record | None:
+        """Return a record; one that has another version than before is written."""
+        began = self._trace.now()
+        record = await self._store.read(key)
+        if record is None:
+            self._versions.pop(key, None)
+        elif self._versions.get(key) != record.version:
+            self._versions[key] = record.version
+            self._trace.operation(key, "read", record.version, began, {})
+        return record
+
+    async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
+        """Replace the data."""
+        doing = self._store.swap(key, version, data, token)
+        after = await self._written(doing, key, "swap", version=version, token=token)
+        if after is not None:
+            self._versions[key] = after
+        return after
+
+    async def acquire(self, key: str, seconds: float, version: int = 0, intent: str | None = None) -> Lease | None:
+        """Return the lease of a record."""
+        doing = self._store.acquire(key, seconds, version, intent)
+        return await self._written(doing, key, "acquire", seconds=seconds, version=version, intent=intent)
+
+    async def intend(self, key: str, intent: str | None, token: int) -> bool:
+        """Replace the intent."""
+        return await self._written(self._store.intend(key, intent, token), key, "intend", intent=intent, token=token)
+
+    async def renew(self, key: str, token: int, seconds: float) -> bool:
+        """Put off the end of a lease."""
+        return await self._written(self._store.renew(key, token, seconds), key, "renew", token=token, seconds=seconds)
+
+    async def release(self, key: str, token: int) -> None:
+        """Release a lease."""
+        await self._written(self._store.release(key, token), key, "release", token=token)
+
+    async def delete(self, key: str, token: int) -> bool:
+        """Delete a record."""
+        self._versions.pop(key, None)
+        return await self._written(self._store.delete(key, token), key, "delete", token=token)
+
+    async def due(self, kind: str, count: int) -> Sequence[str]:
+        """Return keys of records that have expired, or that were left."""
+        return await self._store.due(kind, count)
+
+    async def idlest(self, kind: str, caller: str | None) -> str | None:
+        """Return the key of the record that was used least recently."""
+        return await self._store.idlest(kind, caller)
+
+    async def expiry(self, kind: str, caller: str | None, *, own: bool) -> float | None:
+        """Return the seconds until a record expires."""
+        return await self._store.expiry(kind, caller, own=own)
+
+    def changes(self) -> AsyncGenerator[str | None]:
+        """Yield the keys of records that change."""
+        return self._store.changes()
+
+    async def aclose(self) -> None:
+        """Close the store."""
+        await self._store.aclose()
+
+
+def _as_given(gave: object) -> object:
+    if isinstance(gave, Lease):
+        return [gave.token, gave.record.version, gave.record.intent]
+    return gave

@@ -1,0 +1,330 @@
+"""What the steps of a session say: what was planned, which hooks ran, and which state it is in then (SPEC TRC-1).
+
+The rows decide. From the groups that were open and what was asked for, they give the plan; from the plan and the
+outcomes, which hook runs when, which hooks the record names meanwhile, and where the step ends. What a line says
+otherwise is not allowed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from attrs import define, field, frozen
+
+from ..machine import life
+from ..machine.life import Hook, Life, hooks_of, phases_of
+from ..machine.regions import Order, Result, System, members, union
+from .reading import NotAllowed
+
+REFUSALS = frozenset({"GroupNotFound", "ParentInactive", "ExclusionConflict", "QuotaExceeded"})
+"""The errors that say that a request is refused in the state that it is made in."""
+OF_OTHERS = frozenset({"CancelledError", "Cancelled", "GeneratorExit", "KeyboardInterrupt", "SystemExit"})
+"""The errors of who has asked, for which a plan need not be made."""
+
+
+@frozen
+class State:
+    """A state of a session: its system, and the groups that are open, in the order in which that was done."""
+
+    system: System
+    order: Order
+    groups: int
+
+    @classmethod
+    def read(cls, system: System, data: Any) -> State:
+        """Return the state in a line."""
+        order = tuple(members(int(data, 16))) if isinstance(data, str) else tuple(map(int, data))
+        return cls(system, order, union(order))
+
+    def within(self, system: System) -> State:
+        """Return it in another system, where some of its groups may not exist or not be allowed (SPEC REG-7)."""
+        if system is self.system:
+            return self
+        known = [system.index[path] for number in self.order if (path := self.system.paths[number]) in system.index]
+        found = system.restore(known)
+        return State(system, found.order, found.active)
+
+    def __str__(self) -> str:
+        return self.system.named(self.groups)
+
+
+@define
+class Session:
+    """What is known of a session, or of its record.
+
+    Attributes:
+        now: The state that it is in; `None` if that is not known.
+        at: For one in a store, its states by the version of the record, as far as they are known.
+        guessed: The versions whose writer may still say what it has changed.
+        written: The versions that each process has made since its last step.
+        intents: The hooks that each process has recorded since its last step, as texts.
+        left: The hooks that each process has found to be undone since then, as texts.
+    """
+
+    now: State | None = None
+    at: dict[int, State] = field(factory=dict[int, State])
+    guessed: set[int] = field(factory=set[int])
+    written: dict[str, set[int]] = field(factory=dict[str, set[int]])
+    intents: dict[str, list[str]] = field(factory=dict[str, list[str]])
+    left: dict[str, list[str]] = field(factory=dict[str, list[str]])
+
+    def wrote(self, data: Mapping[str, Any]) -> None:
+        """Take an operation of the store into account: what it wrote was the state before, unless a step says more."""
+        by, gave = str(data.get("by")), cast("object", data["gave"])
+        if data["op"] not in ("read", "renew"):  # which other requests make meanwhile
+            self.guessed -= self.written.get(by, set())
+        match data["op"]:
+            case "create" if isinstance(gave, int):
+                self.at.clear()
+                self.written.setdefault(by, set()).add(gave)
+            case "swap" if isinstance(gave, int):
+                self.written.setdefault(by, set()).add(gave)
+                if (state := self.at.get(data["version"])) is not None:
+                    self.at[gave] = state
+                    self.guessed.add(gave)
+                if len(self.at) > KEPT:
+                    del self.at[min(self.at)]
+            case "acquire" if isinstance(gave, list):
+                token, version, found = cast("tuple[int | None, int, str | None]", gave)
+                intent: str | None = found or (data["intent"] if data["version"] == version else None)
+                if token is not None and intent is not None:
+                    self.intents.setdefault(by, []).append(intent)
+                if token is not None and found is not None:
+                    self.left.setdefault(by, []).append(found)
+            case "intend" if gave is True and data["intent"] is not None:
+                self.intents.setdefault(by, []).append(data["intent"])
+            case "release":  # after a step, or where a lease was taken for none
+                self.intents.pop(by, None)
+                self.left.pop(by, None)
+            case "delete" if gave is True:
+                self.at.clear()
+            case _:
+                pass
+
+
+KEPT = 64
+"""How many states of a record are kept."""
+
+
+class StepOf:
+    """A step of a session, as a line says it; `check` raises `NotAllowed`."""
+
+    def __init__(
+        self, data: Mapping[str, Any], systems: Mapping[str, System], session: Session, *, whole: bool
+    ) -> None:
+        self.data = data
+        self.systems = systems
+        self.session = session
+        self.whole = whole
+        self.by = str(data.get("by"))
+        self.is_shared = bool(data.get("shared"))
+        self.last: State | None = None
+        self.result: Result | None = None
+        self.intents: list[str] = []
+        self.hooks: list[Sequence[str]] = list(data.get("hooks", ()))
+        self.plans = list(data["plans"])
+        self.inherited = 0
+
+    def check(self) -> None:
+        """Compare the line with what the rows make of it."""
+        data = self.data
+        events = data["events"].split()
+        is_new = bool(events) and (events[0] in ("planned", "unchanged") or (events[0] == "lost" and bool(self.plans)))
+        if data["what"] == "close" and not data.get("force"):
+            raise NotAllowed("the end of a session does not go on past hooks that fail")
+        begun, is_stored = "new" if is_new else "planned", data.get("version") is not None
+        at = Life(lambda _: frozenset(), begun, bool(data.get("force")), is_stored)
+        for event in events:
+            if at.effect is None:
+                raise NotAllowed(f"{event} comes after the step has ended, {at.state}")
+            self._on(at, event)
+        if at.state != data["ended"]:
+            raise NotAllowed(f"the step is {data['ended']}, and is to be {at.state}")
+        if self.hooks:
+            raise NotAllowed(f"{_said(self.hooks[0])} ran, and was not to run")
+        self._check_end()
+        self._check_record()
+
+    def _phases(self, system: System) -> life.Phases:
+        return phases_of(system.paths, system.hooks)
+
+    # -- on the way ---------------------------------------------------------------------------------------------------
+
+    def _on(self, at: Life, event: str) -> None:
+        effect, hooks = at.effect, tuple[Hook, ...]()
+        if effect == "plan":
+            hooks = self._plan(at, event)
+        elif effect == "hook":
+            self._hook(at, event)
+        elif event == "left":
+            hooks = self._left(at)
+        try:
+            at.on(event, hooks)
+        except life.NotAllowed as error:
+            raise NotAllowed(str(error)) from error
+
+    def _plan(self, at: Life, event: str) -> tuple[Hook, ...]:
+        if not self.plans:
+            if event == "planned" or (event == "unchanged" and self.data["what"] != "hold"):
+                raise NotAllowed("nothing was planned, and the step went on")
+            return ()
+        catalog, before, version, changes, *inherited = self.plans.pop(0)
+        system = self.systems[catalog]
+        self.inherited = int(inherited[0], 16) if inherited else 0
+        state = self.last = State.read(system, before)
+        at.phases = self._phases(system)
+        self._check_before(state, version)
+        result = self.result = self._asked(state)
+        if changes is None:
+            self._check_refusal(result)
+            return ()
+        if result.refusal:
+            raise NotAllowed(f"the request was planned, and is to be refused: {result.refusal}")
+        up, down = (int(one, 16) for one in changes)
+        if (up, down) != (result.set_up, result.torn_down) and not self._may_be_done(up | down):
+            raise NotAllowed(
+                f"opened: {system.named(up)}; closed: {system.named(down)}; the specification opens "
+                f"{system.named(result.set_up)} and closes {system.named(result.torn_down)}"
+            )
+        if self._may_be_done(up | down) and not up | down:
+            self.result = Result("", state.order, state.groups)
+        if (event == "unchanged") != (not up | down) and event != "lost":
+            raise NotAllowed(
+                f"the plan is {'empty' if not up | down else 'not empty'}, and the step went on by {event}"
+            )
+        own = ~self.inherited
+        return hooks_of(system.paths, members(down & own), members(up & own), at.phases)
+
+    def _may_be_done(self, changed: int) -> bool:
+        """Whether another process may have opened what a session begins with."""
+        return self.is_shared and self.data["what"] == "start" and not changed
+
+    def _asked(self, state: State) -> Result:
+        system, data = state.system, self.data
+        match data["what"]:
+            case "close":
+                return system.close(state.order, self.inherited)
+            case "restore":
+                return system.restore(number for number in data["open"] if number >= 0)
+            case _:
+                return system.request(state.order, data.get("open", ()), data.get("close", ()))
+
+    def _check_refusal(self, result: Result) -> None:
+        error = self.data.get("error")
+        if result.refusal and error != result.refusal:
+            raise NotAllowed(f"the request is to be refused as {result.refusal}, not as {error}")
+        if not result.refusal and error not in OF_OTHERS:
+            raise NotAllowed(f"the request is refused as {error}, and the specification allows it")
+
+    def _check_before(self, state: State, version: int) -> None:
+        session, system = self.session, state.system
+        if not system.is_legal(state.groups):
+            raise NotAllowed(f"the open groups are {state}, which are not allowed together")
+        if not self.is_shared:
+            known = session.now
+        elif version in session.guessed and version not in session.written.get(self.by, ()):
+            known = None
+        else:
+            known = session.at.get(version)
+        if known is not None and known.within(system).groups != state.groups:
+            where = f"at version {version} " if self.is_shared else ""
+            raise NotAllowed(f"the open groups are said to be {state}; {where}they were {known.within(system)}")
+        if self.is_shared and version and version not in session.at:
+            session.at[version] = state
+
+    def _hook(self, at: Life, event: str) -> None:
+        due = at.due
+        if due is None:
+            raise NotAllowed("a hook is to be undone that nothing undoes")
+        if self.is_shared:
+            self._intended(at.intent)
+        ran = self.hooks[0] if self.hooks else None
+        if ran is None or tuple(ran[: len(due)]) != due or len(ran) > len(due) + (ran[-1] == "failed"):
+            if event == "lost" and ran is None:
+                return
+            raise NotAllowed(f"{_said(due)} was to run, and {'nothing' if ran is None else _said(ran)} did")
+        failed = self.hooks.pop(0)[-1] == "failed"
+        if event != "lost" and failed != (event == "failed"):
+            raise NotAllowed(f"{_said(due)} {'failed' if failed else 'succeeded'}, and counts as one that {event}")
+
+    def _left(self, at: Life) -> tuple[Hook, ...]:
+        """Return the hooks that another process has left, which were found with the lease."""
+        system = next((self.systems[plan[0]] for plan in self.plans), None) or self.systems[self.data["catalog"]]
+        at.phases = self._phases(system)
+        found: list[Hook] = []
+        left = self.session.left.get(self.by)
+        if self.whole and not left:
+            raise NotAllowed("hooks are undone that another process has left, and none were found")
+        for phase, path in json.loads(left.pop(0) if left else "[]"):
+            if path in system.index:
+                found.append((phase, path))
+        return tuple(found)
+
+    def _intended(self, hooks: Sequence[Hook]) -> None:
+        text = json.dumps([list(hook[:2]) for hook in hooks], separators=(",", ":"))
+        if not self.intents or self.intents[-1] != text:
+            self.intents.append(text)
+
+    # -- at the end ---------------------------------------------------------------------------------------------------
+
+    def _check_end(self) -> None:
+        data, system = self.data, self.systems[self.data["catalog"]]
+        after = State.read(system, data["after"])
+        if not system.is_legal(after.groups):
+            raise NotAllowed(f"the groups {after} are open then, which are not allowed together")
+        if data["ended"] == "committed":
+            expected = self._committed(system)
+            if expected is not None and expected.groups != after.groups:
+                raise NotAllowed(f"the groups {after} are open then; the specification has {expected}")
+            is_ordered = system.evicts and not self.is_shared and "hooks" not in data  # otherwise others use groups
+            if expected is not None and is_ordered and expected.order != after.order:
+                raise NotAllowed(f"the groups are open in the order {after.order}, and were opened in {expected.order}")
+        elif not self.is_shared and self.last is not None and self.last.within(system).groups != after.groups:
+            raise NotAllowed(f"the step is {data['ended']}, and has changed what is open: {self.last}, then {after}")
+        elif self.is_shared and data["version"] not in self.session.guessed:
+            known = self.session.at.get(data["version"])
+            if known is not None and known.within(system).groups != after.groups:
+                raise NotAllowed(f"the groups {after} are open then; at version {data['version']} they were {known}")
+        if not self.is_shared:
+            self.session.now = after
+        elif data["ended"] == "committed":
+            self.session.at[data["version"]] = after
+            self.session.guessed.discard(data["version"])
+
+    def _committed(self, system: System) -> State | None:
+        """Return the state that the last plan leads to, in a system that may have changed since."""
+        assert self.last is not None
+        assert self.result is not None
+        if system is self.last.system:
+            return State(system, self.result.order, self.result.active)
+        if self.data["what"] == "transition":
+            moved, data = self.last.within(system), self.data
+            paths = self.last.system.paths
+            opened, closed = (
+                [system.index.get(paths[one], -1) for one in cast("list[int]", data.get(name, [])) if one >= 0]
+                for name in ("open", "close")
+            )
+            result = system.request(moved.order, opened, closed)
+            return None if result.refusal else State(system, result.order, result.active)
+        return None
+
+    def _check_record(self) -> None:
+        """Compare what was done with what was recorded."""
+        if not self.is_shared or not self.whole:
+            return
+        written = self.session.written.pop(self.by, set())
+        self.session.guessed -= written
+        intents = self.session.intents.pop(self.by, [])
+        self.session.left.pop(self.by, None)
+        if self.data["ended"] == "committed" and self.data["version"] not in written:
+            raise NotAllowed(f"version {self.data['version']} was committed, and was not written")
+        missing = [one for one in self.intents if one not in intents]
+        if missing:
+            raise NotAllowed(f"hooks ran, and the record did not name {missing[0]} as those to be undone")
+
+
+def _said(hook: Sequence[str]) -> str:
+    undoes = f", which undoes {hook[2]}," if len(hook) > 2 and hook[2] != "failed" else ""
+    return f"{hook[0]} of {hook[1]}{undoes}"

@@ -1,0 +1,240 @@
+"""Traces of what ran: what is written, and what the specification does not allow (SPEC TRC-1)."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import stat
+import sys
+from collections.abc import Callable, Iterable, Iterator
+from itertools import count, product
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from tests.simulation.plan import drawn
+from tests.simulation.traced import found
+from toolfold import HookFailed, ParentInactive, ToolError, ToolSet
+from toolfold_adapters.observe.trace import Trace
+from toolfold_adapters.stores import MemoryStore
+from toolfold_specs.machine.regions import System, members, union
+from toolfold_specs.reference import System as Reference
+from toolfold_specs.reference import step
+from toolfold_specs.systems import systems
+from toolfold_specs.traces import NotATrace, Outcome, shown, verify
+from verification.rows import stale
+
+pytestmark = pytest.mark.spec("TRC-1")
+
+
+def made(fail: Iterable[str] = ()) -> ToolSet:
+    """Return a tool set whose groups have hooks, of which some fail."""
+    tools, failing = ToolSet("shop"), {*fail}
+
+    def hook(name: str) -> Callable[[], None]:
+        def run() -> None:
+            if name in failing:
+                raise ToolError("on purpose")
+
+        return run
+
+    for path in ("a", "a.b", "c", "d"):
+        parent, _, name = path.rpartition(".")
+        hooks: dict[str, Any] = (
+            {} if path == "d" else {f"on_{verb}": hook(f"{verb} {path}") for verb in ("activate", "deactivate")}
+        )
+        tools.register_group(name, f"Group {path}", parent=parent or None, **hooks)
+    tools.register_exclusion("a", "c")
+    tools.register("look", lambda **_: "seen", description="Look.", input_schema={"type": "object"})
+    return tools
+
+
+async def used(tools: ToolSet, trace: Trace) -> None:
+    """Use sessions in memory and in a store, so that each kind of line is written."""
+    trace.listen(tools)
+    async with tools.open_session(active=["d"]) as session:
+        await session.transition(activate=["a", "a.b"])
+        with pytest.raises(HookFailed):
+            await session.activate("c")
+        await session.deactivate("a", force=True)
+        with pytest.raises(ParentInactive):
+            await session.activate("a.b")
+        await session.call("look", {"secret": "hunter2"})
+    async with tools.stored_sessions(trace.around(MemoryStore())) as stored, stored.open("one") as session:
+        await session.transition(activate=["a", "a.b"])
+        session.set_fact("secret", "hunter2")
+        await session.flush()
+        await session.deactivate("a")
+    trace.close()
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A trace."""
+    path = tmp_path / "trace.jsonl"
+    anyio.run(used, made(["activate c"]), Trace(path))
+    return path
+
+
+def lines(file: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
+
+
+def test_what_sessions_did_is_allowed_and_has_no_argument_or_fact_in_it(file: Path) -> None:
+    written = lines(file)
+    steps = [line for line in written if "plans" in line]
+    assert verify([file]) == Outcome(len(written), len(steps), 2, 1, 0)
+    ended = ["committed", "committed", "aborted", "committed", "abandoned", "committed", "committed", "committed"]
+    assert [line["ended"] for line in steps] == ended
+    assert {"create", "acquire", "intend", "swap"} <= {line["op"] for line in written if "op" in line}
+    assert "hunter2" not in file.read_text(encoding="utf-8")
+    assert sys.platform == "win32" or stat.S_IMODE(file.stat().st_mode) == 0o600
+
+
+def _with(line: dict[str, Any], **members: Any) -> dict[str, Any]:
+    return {**line, **members}
+
+
+def _of(line: dict[str, Any], **members: Any) -> bool:
+    return all(line.get(name) == value for name, value in members.items())
+
+
+TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, Any]], dict[str, Any]]]] = {
+    "the groups d are open then; the specification has a, a.b, d": (
+        lambda line: _of(line, what="transition", ended="committed"),
+        lambda line: _with(line, after="8"),
+    ),
+    "opened: a; closed: none; the specification opens a, a.b": (
+        lambda line: _of(line, open=[0, 1]),
+        lambda line: _with(line, plans=[[*line["plans"][0][:3], ["1", "0"]]]),
+    ),
+    "on_activate of a was to run, and on_activate of a.b did": (
+        lambda line: _of(line, open=[0, 1]),
+        lambda line: _with(line, hooks=line["hooks"][::-1]),
+    ),
+    "the request is refused as ParentInactive, and the specification allows it": (
+        lambda line: _of(line, error="ParentInactive"),
+        lambda line: _with(line, open=[0]),
+    ),
+    "the open groups are said to be a; they were d": (
+        lambda line: _of(line, open=[0, 1]),
+        lambda line: _with(line, plans=[[line["catalog"], "1", *line["plans"][0][2:]]]),
+    ),
+    "the step is committed, and is to be aborted": (
+        lambda line: _of(line, ended="aborted"),
+        lambda line: _with(line, ended="committed"),
+    ),
+    "saved can't happen to a transition that is leased": (
+        lambda line: _of(line, open=[0, 1], shared=True),
+        lambda line: _with(line, events="planned intended succeeded saved"),
+    ),
+    "version 99 is replaced, and the record has version": (
+        lambda line: _of(line, op="swap", token=None),
+        lambda line: _with(line, version=99),
+    ),
+    "the number 1 is given, and 2 was given before": (
+        lambda line: _of(line, op="swap"),
+        lambda line: _with(line, gave=1),
+    ),
+    "hooks ran, and the record did not name": (lambda line: _of(line, op="intend"), lambda _: {}),
+    "was committed, and was not written": (lambda line: _of(line, op="swap"), lambda _: {}),
+    "the end of a session does not go on past hooks that fail": (
+        lambda line: _of(line, what="close"),
+        lambda line: _with(line, force=False),
+    ),
+}
+
+
+@pytest.mark.parametrize("why", TAMPERED)
+def test_the_first_line_that_is_not_allowed_is_shown(file: Path, why: str) -> None:
+    written, (is_meant, tampered) = lines(file), TAMPERED[why]
+    place = next(number for number, line in enumerate(written) if is_meant(line))
+    written[place] = tampered(written[place])
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in written if line), encoding="utf-8")
+    problem = verify([file]).problem
+    assert problem is not None
+    assert why in problem.why
+    listing = "\n".join(shown(problem))
+    assert f"line {problem.line.number}: the specification does not allow this." in listing
+    assert problem.why in listing
+
+
+def test_traces_of_replicas_are_merged_by_version(tmp_path: Path) -> None:
+    for seed in (2, 8, 14, 44):  # with replicas that are killed, and a store that does not answer
+        outcome = found(drawn(seed), tmp_path / str(seed))
+        assert outcome is not None
+        assert (outcome.problem, outcome.processes > 1) == (None, True)
+
+
+def test_a_disk_that_is_full_stops_nothing_and_what_is_lost_is_counted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, numbers, errors = os.write, count(), list[Any]()
+
+    def limited(descriptor: int, data: bytes) -> int:
+        if (number := next(numbers)) in range(4, 9):
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return write(descriptor, data[:20] if number == 9 else data)
+
+    monkeypatch.setattr("toolfold_adapters.observe.trace.os.write", limited)
+    monkeypatch.setattr("toolfold_adapters.observe.trace.log.error", lambda *said: errors.append(said))
+    anyio.run(used, made(["activate c"]), Trace(tmp_path / "trace.jsonl"))
+    outcome = verify([tmp_path / "trace.jsonl"])
+    assert (outcome.problem, outcome.gaps) == (None, 6)
+    assert len(errors) == 1
+
+
+def test_a_file_of_the_greatest_size_is_followed_by_another_and_both_are_verified(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    size = 2500
+    anyio.run(used, made(["activate c"]), Trace(file, most=size))
+    before = file.with_name("trace.jsonl.1")
+    assert max(file.stat().st_size, before.stat().st_size) <= size
+    for files in ([file], [before], [before, file]):
+        assert verify(files).problem is None
+
+
+def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    begin = '{"toolfold":"trace","format":1,"by":"one"}\n'
+    for text, why in (
+        ("", "is empty"),
+        ("hello\nyou\n", "is no JSON"),
+        ("[1]\n", "is no line of a trace"),
+        ('{"a": 1}\n', "does not begin as a trace does"),
+        (begin.replace(":1", ":2"), "this reads traces of format 1, not 2"),
+        (f'{begin}{{"plans":[]}}\n', "line 2 is no line of a trace"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        with pytest.raises(NotATrace, match=why):
+            verify([file])
+
+
+# -- the rows ---------------------------------------------------------------------------------------------------------
+
+
+def test_the_rows_of_the_kit_are_those_of_the_core() -> None:
+    assert stale() == []
+
+
+def _cases() -> Iterator[tuple[Reference, System]]:
+    for number in range(1, 4):
+        for reference in systems(number):
+            order, paths = reference.canonical(reference.groups), reference.paths()
+            exclusions = [sorted(map(order.index, one)) for one in reference.exclusions]
+            yield reference, System.read({"groups": [paths[one] for one in order], "exclusions": exclusions})
+
+
+def test_the_rows_mean_what_the_reference_model_says() -> None:
+    for reference, system in _cases():
+        masks = range(1 << len(system.paths))
+        for before, opened, closed in product(filter(system.is_legal, masks), masks, masks):
+            order = reference.canonical(reference.groups)
+            state, activate, deactivate = ([order[one] for one in members(mask)] for mask in (before, opened, closed))
+            expected = step(reference, frozenset(state), activate, deactivate)
+            result = system.request(tuple(members(before)), members(opened), members(closed))
+            assert (result.refusal or None) == expected.error
+            assert union(result.order) == union(map(order.index, expected.state))
