@@ -13,7 +13,7 @@ from toolfold_adapters.files import read_table
 from toolfold_adapters.gateway.config.clients import Variables, variables_in
 from toolfold_adapters.gateway.config.read import key_problem
 from toolfold_adapters.mcp import Authentication
-from toolfold_adapters.mcp.http.auth import digest_of
+from toolfold_adapters.mcp.http.auth import PeopleLogin, digest_of
 
 DIGEST = "sha256:"
 MIN_TOKEN_LENGTH = 16
@@ -21,6 +21,15 @@ KEYS_SECONDS = 2.0
 """How often, at most, keys are asked for because of a token with one that is not known: so long a new key may wait."""
 
 Token = Annotated[str, StringConstraints(min_length=MIN_TOKEN_LENGTH)]
+
+
+class _Login(BaseModel):
+    model_config = ConfigDict(extra="forbid", url_preserve_empty_path=True)
+
+    authorization_endpoint: AnyHttpUrl
+    token_endpoint: AnyHttpUrl
+    client_id: str
+    client_secret: str
 
 
 class _OAuth(BaseModel):
@@ -33,6 +42,7 @@ class _OAuth(BaseModel):
     introspection: AnyHttpUrl | None = None
     client_id: str | None = None
     client_secret: str | None = None
+    login: _Login | None = None
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:
@@ -56,7 +66,19 @@ class _OAuth(BaseModel):
             client = (self.client_id, self.client_secret) if self.client_id and self.client_secret else None
             verifier = IntrospectedTokens(str(self.introspection), resource, client, issuer)
         return Authentication.by_oauth(
-            verifier, issuer=issuer, resource=resource, scopes=self.scopes, operators=operators
+            verifier, issuer=issuer, resource=resource, scopes=self.scopes, operators=operators, login=self._people
+        )
+
+    @property
+    def _people(self) -> PeopleLogin | None:
+        if (given := self.login) is None:
+            return None
+        return PeopleLogin(
+            authorization_endpoint=str(given.authorization_endpoint),
+            token_endpoint=str(given.token_endpoint),
+            client_id=given.client_id,
+            client_secret=given.client_secret,
+            scopes=tuple(self.scopes),
         )
 
 
@@ -86,8 +108,10 @@ def load_authentication(path: Path) -> Authentication:
     """Return who may call a server, as a file of TOML says it.
 
     It has `[tokens]`, the token of each caller or its digest, or `[oauth]`: `issuer`, `resource` (the URL of this
-    server), `scopes`, and `jwks` or `introspection` (`client_id`, `client_secret`). `operators` lists the callers, or
-    the subjects of their tokens, who may see the live page. `${VAR}` is the environment's.
+    server), `scopes`, `jwks` or `introspection` (`client_id`, `client_secret`), and `login`, which says how people log
+    in there who open a page of a gateway (`authorization_endpoint`, `token_endpoint`, `client_id`, `client_secret`).
+    `operators` lists the callers, or the subjects of their tokens, who may see the live page. `${VAR}` is the
+    environment's.
 
     Raises:
         ConfigError: The file can't be read, or says something else.

@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from starlette.types import ASGIApp
 
     from toolfold_adapters.gateway.callers.logins import CallerLogins
+    from toolfold_adapters.mcp import Authentication
     from toolfold_adapters.mcp.serve import Era
     from toolfold_adapters.observe.trace import Trace
 
@@ -442,14 +443,14 @@ async def _logins(authentication: Path, public_url: str | None, store: Store | N
         yield CallerLogins(credentials, public_url, issued=resource is not None)
 
 
-def _pages(opened: OpenTarget) -> ASGIApp | None:
+def _pages(opened: OpenTarget, auth: Authentication | None) -> ASGIApp | None:
     """Return the pages on which the callers of a gateway log in at its servers, if they can be reached."""
     callers = None if opened.gateway is None else opened.gateway.callers
     if callers is None or callers.public_url is None:
         return None
     from toolfold_adapters.gateway.callers.pages import LoginPages
 
-    return LoginPages(callers)
+    return LoginPages(callers, auth)
 
 
 def _status(opened: OpenTarget, store: Store | None) -> Awaitable[Sequence[Mapping[str, Any]]]:
@@ -484,7 +485,7 @@ async def _serve_http(
             live=None
             if http.live is None
             else live(opened.tools, control=http.live == "control", status=partial(_status, opened, server["store"])),
-            logins=_pages(opened),
+            logins=_pages(opened, auth),
             on_ready=partial(_announce_http, summary, http, started),
             **arguments,
         )

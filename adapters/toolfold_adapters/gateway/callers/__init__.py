@@ -5,4 +5,5 @@ credentials.py  what principals log in with at servers   keys.py        what tha
 listed.py       what each caller is listed               pages.py       where people log in
 own.py          what each has of that himself
 rights.py       what they may do, as bounds of sessions  allowances.py  what they may use up in a time
+people.py       who opens a page, with a browser
 """

@@ -1,8 +1,9 @@
 """The pages on which callers of a gateway log in at its servers (SPEC GWY-19).
 
-A link works once and for the caller who was given it: whoever opens the page has to show that caller's token for the
-gateway, as the password that his browser asks for. What the page sends comes from the page, in the browser that opened
-it; so does what an authorization server sends back. Nothing is cached, and nothing that is secret is shown.
+A link works once and for the caller who was given it: whoever opens the page logs in at the issuer of the callers'
+tokens, or shows that caller's token for the gateway, as the password that his browser asks for. What the page sends
+comes from the page, in the browser that opened it; so does what an authorization server sends back. Nothing is cached,
+and nothing that is secret is shown.
 """
 
 from __future__ import annotations
@@ -17,10 +18,13 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.types import Receive, Scope, Send
 
+from ...mcp.http.auth import Authentication
 from ...mcp.principal import Principal
 from ..upstream.life import CredentialsUnavailable, LoginFailed
 from .acting import whose
 from .logins import CALLBACK, PATH, Asked, CallerLogins
+from .people import CALLED, People
+from .people import PATH as PERSON
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -40,12 +44,16 @@ class LoginPages:
 
     Args:
         logins: What callers log in with.
+        auth: Who callers are, if they can log in there with a browser, too.
 
-    Whoever asks is in the scope, as `principal`.
+    Whoever asks is in the scope, as `principal`; `None` for a browser without a token.
     """
 
-    def __init__(self, logins: CallerLogins) -> None:
+    def __init__(self, logins: CallerLogins, auth: Authentication | None = None) -> None:
         self._logins = logins
+        self._people: People | None = None
+        if auth is not None and auth.login is not None and logins.public_url is not None:
+            self._people = People(logins.credentials, logins.public_url, auth, auth.login)
         self._secure = (logins.public_url or "").startswith("https://")
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -62,18 +70,35 @@ class LoginPages:
             return
         await answer(scope, receive, send)
 
-    async def _answered(self, request: Request, principal: Principal) -> Response:
+    async def _answered(self, request: Request, principal: Principal | None) -> Response:
         path = request.scope["path"].removeprefix(request.scope.get("root_path", ""))
+        if self._people is not None:
+            if path == PERSON and request.method == "GET":
+                return await self._people.came_back(request, _headers()) or _not_logged_in()
+            principal = principal or await self._people.known(request)
+            if principal is None and not await self._is_expected(path, request):
+                return _gone()
+            if principal is None:
+                there = f"{path}?{request.url.query}" if request.url.query else path
+                return await self._people.sent(there, _headers())
+        assert principal is not None, "who asks is known, or there is where to log in"
         if path == CALLBACK and request.method == "GET":
             return await self._came_back(request, principal)
         asked = await self._logins.asked(path.removeprefix(f"{PATH}/"))
         if asked is None or not self._is_of(asked, principal):
             return _gone()
         if request.method == "GET":
-            return self._asking(request, asked)
+            return self._asking(request, asked, principal)
         if request.method == "POST":
             return await self._posted(request, asked)
         return Response(status_code=405, headers={"Allow": "GET, POST"})
+
+    async def _is_expected(self, path: str, request: Request) -> bool:
+        """Return whether a request is for a login that was begun, so that nobody else has anything remembered."""
+        if path == CALLBACK:
+            state, browser = request.query_params.get("state", ""), request.cookies.get(COOKIE, "")
+            return await self._logins.begun(state, browser) is not None
+        return await self._logins.asked(path.removeprefix(f"{PATH}/")) is not None
 
     def _is_of(self, asked: Asked, principal: Principal) -> bool:
         config = self._logins.config_of(asked.server)
@@ -81,10 +106,10 @@ class LoginPages:
             whose(config, principal).encode(), asked.principal.encode()
         )
 
-    def _asking(self, request: Request, asked: Asked) -> Response:
+    def _asking(self, request: Request, asked: Asked, principal: Principal) -> Response:
         browser = request.cookies.get(COOKIE) or secrets.token_urlsafe(24)
         config = self._logins.config_of(asked.server)
-        server, person = html.escape(asked.server), html.escape(asked.person)
+        server, person = html.escape(asked.server), html.escape(str(principal.claims.get(CALLED, asked.person)))
         about = f"<p>This gateway will use <b>{server}</b> for <b>{person}</b> alone, whenever {person} asks it to.</p>"
         title = f"Use {server} as yourself"
         if asked.form == "token":
@@ -115,7 +140,7 @@ class LoginPages:
     async def _came_back(self, request: Request, principal: Principal) -> Response:
         query, browser = request.query_params, request.cookies.get(COOKIE, "")
         if "code" not in query or "state" not in query:
-            return _page("Not logged in", "<p>The login was declined, or ended early. Ask for a new link.</p>", 400)
+            return _not_logged_in()
         begun = await self._logins.begun(query["state"], browser)
         if begun is None or not self._is_of(begun, principal):
             return _gone()
@@ -130,6 +155,10 @@ async def _form(request: Request) -> dict[str, str]:
         if len(body) > MOST_BYTES:
             return {}
     return {name: values[0] for name, values in parse_qs(body.decode("latin-1")).items()}
+
+
+def _not_logged_in() -> HTMLResponse:
+    return _page("Not logged in", "<p>The login was declined, or ended early. Ask for a new link.</p>", 400)
 
 
 def _done(asked: Asked) -> HTMLResponse:

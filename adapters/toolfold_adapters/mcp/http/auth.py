@@ -37,6 +37,25 @@ _DIGEST = re.compile(r"[0-9a-fA-F]{64}")
 
 
 @frozen
+class PeopleLogin:
+    """How people log in at an OAuth server with a browser, to open pages of this server (SPEC GWY-19).
+
+    Attributes:
+        authorization_endpoint: The page on which they do.
+        token_endpoint: Where this server gets a token for the code that they bring back.
+        client_id: The client that this server is there.
+        client_secret: Its secret.
+        scopes: The scopes that it asks for.
+    """
+
+    authorization_endpoint: str
+    token_endpoint: str
+    client_id: str
+    client_secret: str = field(repr=False)
+    scopes: tuple[str, ...] = ()
+
+
+@frozen
 class Authentication:
     """How callers of an HTTP server are authenticated, by the settings of the SDK's servers, and who its operators are.
 
@@ -44,11 +63,13 @@ class Authentication:
         verifier: Finds out whose token a request has.
         settings: The metadata of the server, and the scopes that a token needs.
         operators: Those callers, by the subjects of their tokens, who may see the live page.
+        login: How people log in who open a page; without it they are asked for their token.
     """
 
     verifier: TokenVerifier
     settings: AuthSettings
     operators: frozenset[str] = frozenset()
+    login: PeopleLogin | None = None
 
     @classmethod
     def by_tokens(cls, tokens: Mapping[str, str], *, operators: Iterable[str] = ()) -> Authentication:
@@ -79,6 +100,7 @@ class Authentication:
         resource: str,
         scopes: Sequence[str] = (),
         operators: Iterable[str] = (),
+        login: PeopleLogin | None = None,
     ) -> Authentication:
         """Return one for a resource server of OAuth (RFC 9728), which names the authorization server to clients.
 
@@ -88,6 +110,7 @@ class Authentication:
             resource: The URL of this server, for which tokens have to be issued.
             scopes: The scopes that a token has to have.
             operators: The subjects of the tokens of those who may see the live page.
+            login: How people log in there who open a page of this server.
         """
         settings = AuthSettings(
             issuer_url=AnyHttpUrl(issuer),
@@ -95,7 +118,7 @@ class Authentication:
             required_scopes=list(scopes) or None,
             validate_token_resource=True,
         )
-        return cls(verifier, settings, frozenset(operators))
+        return cls(verifier, settings, frozenset(operators), login)
 
 
 def digest_of(token: str) -> str:
@@ -176,15 +199,15 @@ class CallerPages:
 
     Args:
         app: The server.
-        pages: Answers requests below `LOGIN`, with the principal in the scope.
+        pages: Answers requests below `LOGIN`, with the principal in the scope: `None` where people can log in, and
+            none is known.
         auth: Who callers are.
     """
 
     def __init__(self, app: ASGIApp, pages: ASGIApp, auth: Authentication) -> None:
         self._app = app
         self._pages = pages
-        self._backend = _backend(auth)
-        self._scopes = frozenset(auth.settings.required_scopes or ())
+        self._auth = auth
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request."""
@@ -192,12 +215,24 @@ class CallerPages:
         if not path.startswith(f"{LOGIN}/"):
             await self._app(scope, receive, send)
             return
-        found = await self._backend.authenticate(HTTPConnection({**scope, "headers": _with_bearer(scope["headers"])}))
-        if found is None or not self._scopes <= set(found[0].scopes):
+        principal = await _caller(self._auth, _with_bearer(scope["headers"]))
+        if principal is None and self._auth.login is None:
             refusal = PlainTextResponse("This page needs your token for this server.", 401, _CHALLENGE)
             await refusal(scope, receive, send)
             return
-        await self._pages({**scope, "principal": Principal.of(found[1].access_token)}, receive, send)
+        await self._pages({**scope, "principal": principal}, receive, send)
+
+
+async def caller_of(auth: Authentication, token: str) -> Principal | None:
+    """Return whose token one is, if it is accepted here."""
+    return await _caller(auth, [(b"authorization", f"Bearer {token}".encode())])
+
+
+async def _caller(auth: Authentication, headers: Sequence[tuple[bytes, bytes]]) -> Principal | None:
+    found = await _backend(auth).authenticate(HTTPConnection({"type": "http", "headers": headers}))
+    if found is None or not set(auth.settings.required_scopes or ()) <= set(found[0].scopes):
+        return None
+    return Principal.of(found[1].access_token)
 
 
 def _is_below(path: str) -> bool:
