@@ -49,6 +49,7 @@ GOALS: dict[str, Goal] = {"conflict": "toggle"}
         ("planned", "news", Row("leased")),
         ("running.tearing_down", "failed", Row("going_on", note="done")),
         ("running.setting_up", "failed", Row("going_on", note="forgive")),
+        ("running.setting_up", "cancelled", Row("going_back", note="give up")),
         ("saving", "conflict", Row("new")),
         ("saving", "changed", Row("new")),
         ("rolling_back", "succeeded", Row("settling")),

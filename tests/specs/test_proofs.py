@@ -6,11 +6,13 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
+from attrs import evolve
 
 import toolfold.machine
 from toolfold_specs import reference
 from verification.proofs import logic
 from verification.proofs.examination import run
+from verification.proofs.induction import BROKEN, INDUCTIONS, Broken, Induction, proved, refuted
 from verification.proofs.logic import FALSE, Scene, World, before, every, group
 from verification.proofs.mutants import MUTANTS, Mutant
 from verification.proofs.proving import occurrence, prove, refute, witness
@@ -125,6 +127,26 @@ def test_a_proof_names_the_axioms_and_premises_that_suffice() -> None:
     assert used["deactivation: no two active groups exclude one another"] == {"INV-2 before"}
 
 
+# Induction
+
+
+@pytest.mark.spec("INV-1", "INV-2", "INV-4", "ACT-9", "ACT-10", "REG-2", "CNF-6")
+@pytest.mark.parametrize("induction", named(INDUCTIONS))
+def test_each_obligation_of_an_induction_is_proved_of_facts_that_can_hold(induction: Induction) -> None:
+    result = proved(induction)
+    assert (result.failures, result.obligations > 0) == ((), True)
+
+
+@pytest.mark.spec("CNF-6")
+@pytest.mark.parametrize("broken", named(BROKEN))
+def test_an_induction_with_a_fault_has_an_obligation_that_fails_in_a_small_world(broken: Broken) -> None:
+    assert refuted(broken)
+
+
+def test_every_induction_has_one_that_is_broken() -> None:
+    assert {one.of for one in BROKEN} == {one.name for one in INDUCTIONS}
+
+
 def test_the_table_of_the_proofs_is_the_table_of_the_core() -> None:
     assert SPECIFIED.table is toolfold.machine.TABLE
 
@@ -147,10 +169,20 @@ VACUOUS_THEOREM = Theorem("anything follows from the impossible", ("ACT-4",), _v
 
 
 def test_the_command_succeeds_if_everything_is_as_expected(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run([], THEOREMS[:2], OCCURRENCES[:1], MUTANTS[:1]) == 0
+    assert run([], THEOREMS[:2], OCCURRENCES[:1], MUTANTS[:1], INDUCTIONS[:1], BROKEN[:1]) == 0
     out = capsys.readouterr().out
     assert THEOREMS[0].name in out
     assert "2 of 2 theorems proved, the premises of 2 can hold; 1 of 1 mutants refuted." in out
+    assert "1 of 1 inductions proved; 1 of 1 broken ones refuted." in out
+
+
+def test_the_command_fails_if_an_induction_is_not_proved_or_a_broken_one_is(capsys: pytest.CaptureFixture[str]) -> None:
+    fine, wrong = INDUCTIONS[0], BROKEN[0]
+    undone = evolve(fine, obligations=lambda _: wrong.obligations)
+    assert run([], (), (), (), (undone,), (evolve(wrong, obligations=fine.obligations(SPECIFIED)),)) == 1
+    printed = capsys.readouterr().out
+    assert "the least number principle: not proved: there is no least number" in printed
+    assert 'UNEXPECTED: "nothing holds of 0" should refute that the least number principle' in printed
 
 
 @pytest.mark.parametrize(
@@ -172,11 +204,11 @@ def test_the_command_fails_and_says_what_is_unexpected(
     message: str,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert run([], theorems, sometimes, mutants) == 1
+    assert run([], theorems, sometimes, mutants, (), ()) == 1
     assert message in capsys.readouterr().out.partition("UNEXPECTED: ")[2]
 
 
 def test_the_command_fails_if_z3_gives_up(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(logic, "EFFORT", 1)
-    assert run([], THEOREMS[:1], (), ()) == 1
+    assert run([], THEOREMS[:1], (), (), (), ()) == 1
     assert "unknown: z3 gave up" in capsys.readouterr().out

@@ -9,6 +9,7 @@ from typing import Any
 
 from attrs import frozen
 
+from .induction import BROKEN, INDUCTIONS, Broken, Induction, Result, proved, refuted
 from .logic import World
 from .mutants import MUTANTS, Mutant
 from .proving import Proof, occurrence, prove, refute, witness
@@ -24,6 +25,9 @@ class Examination:
     """A world for each theorem in which its premises hold."""
     occurrences: tuple[tuple[Theorem, World | None], ...]
     refutations: tuple[tuple[Mutant, Proof], ...]
+    inductions: tuple[Result, ...]
+    broken: tuple[tuple[Broken, bool], ...]
+    """Whether each broken induction was refuted."""
 
     @property
     def failures(self) -> tuple[str, ...]:
@@ -42,12 +46,19 @@ class Examination:
         for mutant, proof in self.refutations:
             if proof.verdict != "refuted":
                 yield f'mutant "{mutant.name}": "{mutant.theorem}" is {_outcome(proof)}, and should be refuted'
+        for result in self.inductions:
+            yield from (f"{result.name}: {failure}" for failure in result.failures)
+        for broken, is_refuted in self.broken:
+            if not is_refuted:
+                yield f'"{broken.name}" should refute that {broken.of}'
 
 
 def examine(
     theorems: Sequence[Theorem] = THEOREMS,
     sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
+    inductions: Sequence[Induction] = INDUCTIONS,
+    broken: Sequence[Broken] = BROKEN,
 ) -> Examination:
     """Prove all theorems, look for worlds in which their premises hold, and refute all mutants."""
     return Examination(
@@ -55,6 +66,8 @@ def examine(
         witnesses=tuple(witness(theorem) for theorem in theorems),
         occurrences=tuple((theorem, occurrence(theorem)) for theorem in sometimes),
         refutations=tuple((mutant, refute(mutant)) for mutant in mutants),
+        inductions=tuple(map(proved, inductions)),
+        broken=tuple((one, refuted(one)) for one in broken),
     )
 
 
@@ -63,6 +76,8 @@ def run(
     theorems: Sequence[Theorem] = THEOREMS,
     sometimes: Sequence[Theorem] = OCCURRENCES,
     mutants: Sequence[Mutant] = MUTANTS,
+    inductions: Sequence[Induction] = INDUCTIONS,
+    broken: Sequence[Broken] = BROKEN,
 ) -> int:
     """Print the answers; return 0, or 1 if an answer is unexpected."""
     parser = argparse.ArgumentParser(
@@ -72,7 +87,7 @@ def run(
     )
     parser.add_argument("--json", action="store_true", help="print JSON, with a world for every premise")
     options = parser.parse_args(arguments)
-    examined = examine(theorems, sometimes, mutants)
+    examined = examine(theorems, sometimes, mutants, inductions, broken)
     print(json.dumps(as_data(examined), indent=2) if options.json else as_text(examined))
     return 1 if examined.failures else 0
 
@@ -95,13 +110,20 @@ def as_text(examined: Examination) -> str:
     lines += [f"  {theorem.name}\n    {world or 'no such world'}" for theorem, world in examined.occurrences]
     lines += ["", "Wrong rules and missing axioms, with the theorem that each refutes:"]
     lines += [f"  {mutant.name}: {mutant.theorem}\n    {_outcome(proof)}" for mutant, proof in examined.refutations]
-    proved = sum(proof.verdict == "proved" for proof in examined.proofs)
+    lines += ["", "By induction, from obligations:"]
+    lines += [f"  {one.name} ({' '.join(one.clauses)}): {one.obligations}" for one in examined.inductions]
+    lines += ["", "Broken inductions, with what each refutes:"]
+    lines += [f"  {broken.name}: {broken.of}" for broken, is_refuted in examined.broken if is_refuted]
+    whole = sum(not one.failures for one in examined.inductions)
+    proofs = sum(proof.verdict == "proved" for proof in examined.proofs)
     satisfied = sum(world is not None for world in examined.witnesses)
-    refuted = sum(proof.verdict == "refuted" for _, proof in examined.refutations)
+    found = sum(proof.verdict == "refuted" for _, proof in examined.refutations)
     lines += [
         "",
-        f"{proved} of {len(examined.proofs)} theorems proved, the premises of {satisfied} can hold; "
-        f"{refuted} of {len(examined.refutations)} mutants refuted.",
+        f"{proofs} of {len(examined.proofs)} theorems proved, the premises of {satisfied} can hold; "
+        f"{found} of {len(examined.refutations)} mutants refuted.",
+        f"{whole} of {len(examined.inductions)} inductions proved; "
+        f"{sum(is_refuted for _, is_refuted in examined.broken)} of {len(examined.broken)} broken ones refuted.",
         *(f"UNEXPECTED: {failure}" for failure in examined.failures),
     ]
     return "\n".join(lines)
@@ -129,6 +151,16 @@ def as_data(examined: Examination) -> dict[str, Any]:
             }
             for mutant, proof in examined.refutations
         ],
+        "inductions": [
+            {
+                "name": one.name,
+                "clauses": list(one.clauses),
+                "obligations": one.obligations,
+                "failures": list(one.failures),
+            }
+            for one in examined.inductions
+        ],
+        "broken": [{"name": one.name, "refutes": one.of, "refuted": found} for one, found in examined.broken],
     }
 
 

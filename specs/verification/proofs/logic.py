@@ -144,6 +144,38 @@ class World:
 
 
 @frozen
+class Obligation:
+    """What has to be proved for an induction: the facts imply the goal."""
+
+    name: str
+    facts: Facts
+    goal: Formula
+
+
+def number(name: str) -> Any:
+    """Return the constant of that name: an arbitrary whole number."""
+    return z3.Int(name)
+
+
+def fulfilled(obligation: Obligation, largest: int | None = None) -> Finding:
+    """Return whether an obligation can fail: "impossible" if it is proved.
+
+    With `largest` only worlds of so many groups are looked at, in which every answer is found.
+    """
+    solver = z3.Solver()
+    solver.set("rlimit", EFFORT * 5)
+    for name, fact in obligation.facts.items():
+        solver.assert_and_track(fact, name)
+    solver.add(Not(obligation.goal))
+    if largest is not None:
+        solver.add(_are_all([z3.Const(f"member {number}", GROUP) for number in range(largest)]))
+    answer = solver.check()
+    if answer == z3.unsat:
+        return Finding("impossible", core=tuple(sorted(map(str, solver.unsat_core()))))
+    return Finding("possible") if answer == z3.sat else Finding("unknown", reason=str(solver.reason_unknown()))
+
+
+@frozen
 class Finding:
     """Whether facts are satisfiable."""
 
