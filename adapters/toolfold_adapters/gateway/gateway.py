@@ -33,6 +33,7 @@ from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
 from .upstream.life import UpstreamError
+from .upstream.link import Link
 from .upstream.pool import PlaceOf, Pool, nowhere
 from .upstream.upstream import Runtime, Upstream, UpstreamStatus
 
@@ -345,6 +346,17 @@ class Gateway:
             able = [key for key, one in self.upstreams.items() if one.known and "resources" in one.known.capabilities]
             server = able[0] if len(able) == 1 and serves(able[0]) else None
         return None if server is None else self.upstreams.get(server)
+
+    def task_of(self, given: str, client: DownstreamClient, profile: Profile | None) -> tuple[Link, str] | None:
+        """Return the connection and the upstream's own id of a task by the id that a client has.
+
+        `None` is returned if its principal was given no such id, or its profile leaves the server out.
+        """
+        server, task = self.forwarding.task_ids.read(given, client.principal.key) or ("", "")
+        upstream = self.upstreams.get(server)
+        if upstream is None or not self.registration.admits(server, profile):
+            return None
+        return client.tasks.get((server, task)) or upstream.link(client, call=True), task
 
     def tool_of_view(self, name: str, client: DownstreamClient, catalog: Catalog) -> str | None:
         """Return the tool that a view means by a name, which is what its server calls it; `None` if none can be meant.

@@ -3,14 +3,15 @@
 With `delivery="principal"`, the changes of a caller's session are sent to that caller's subscriptions only.
 
 A client asks for each kind of notification. The keys of extensions are among those of the protocol, as those of tasks
-are: `groupsListChanged` is for the groups at root, of which a client is notified where they are not what they were.
+are: `groupsListChanged` is for the groups at root, of which a client is notified where they are not what they were, and
+`taskIds` for the states of tasks.
 """
 
 from __future__ import annotations
 
 import json
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable
+from collections.abc import Awaitable, Callable, Coroutine, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Any, NoReturn
 from weakref import WeakValueDictionary
@@ -18,6 +19,7 @@ from weakref import WeakValueDictionary
 import anyio
 import mcp_types as types
 from anyio.abc import TaskGroup
+from attrs import field
 from mcp.server.subscriptions import (
     SUBSCRIPTION_ID_META_KEY,
     InMemorySubscriptionBus,
@@ -30,7 +32,7 @@ from mcp.server.subscriptions import (
 from mcp.shared.subscriptions import event_matches, event_to_notification
 
 from toolfold import Limit, Profile, Session
-from toolfold.spi import MAX_URI, Caller, Full, background
+from toolfold.spi import MAX_URI, Caller, Full, array, background, frozen, table
 
 from ..names import GROUPS_CHANGED, GROUPS_FILTER
 from ..tally import Tally
@@ -46,11 +48,23 @@ EVENTS: dict[str, Any] = {
 """The event that is published to the subscriptions of modern clients when a kind of list changes."""
 
 RESOURCES = Limit(16_000, 1_000)
-"""How many resources may be subscribed to, in all and by one caller (SPEC SAF-4)."""
+"""How many resources and tasks may be subscribed to, in all and by one caller (SPEC SAF-4)."""
 CHARACTERS = Limit(4 * 1024 * 1024, 256 * 1024)
 """How many characters their URIs, and in the modern era whole requests to subscribe, may have (SPEC STO-7)."""
 
-Event = ServerEvent | str
+TASKS_FILTER = "taskIds"
+TASK_CHANGED = "notifications/tasks"
+
+
+@frozen
+class TaskState:
+    """How a task is; a later one says as much as both."""
+
+    task: str
+    state: Mapping[str, Any] = field(eq=False)
+
+
+Event = ServerEvent | str | TaskState
 Concerns = Callable[[Profile | None], bool] | None
 
 Watch = Callable[..., Coroutine[Any, Any, None]]
@@ -82,7 +96,8 @@ class Room:
     @contextmanager
     def held(self, caller: Caller, ctx: Any, asked: types.SubscriptionFilter) -> Generator[None]:
         """Have room for a subscription while it lasts: all of its request is kept so long; or raise `Full`."""
-        resources, characters = len(wanted_uris(asked)), len(json.dumps(ctx.params, ensure_ascii=False))
+        resources = len(wanted_uris(asked)) + len(wanted_tasks(asked))
+        characters = len(json.dumps(ctx.params, ensure_ascii=False))
         self.take(caller, resources, characters)
         try:
             yield
@@ -98,12 +113,14 @@ class Subscriptions:
 
     `running` has the task group of each running instance of the server, which sends announcements. `watch`, if there is
     one, is run while a subscription to resources lasts; without one there are no updates, and no URI is acknowledged.
+    `watch_tasks` is the same for tasks.
     `before_listening` is awaited with the context of each subscription, and refuses those of nobody.
     """
 
     def __init__(self, *, by_caller: bool) -> None:
         self.running: list[TaskGroup] = []
         self.watch: Watch | None = None
+        self.watch_tasks: Watch | None = None
         self.before_listening: Callable[[Any], Awaitable[Any]] | None = None
         self._by_caller = by_caller
         self._pending: deque[tuple[str | None, Any, Concerns]] = deque()
@@ -138,6 +155,9 @@ class Subscriptions:
                     if self.watch is not None and (uris := wanted_uris(params.notifications)):
                         subscription.honor(uris)
                         subscription.honor(await tasks.start(self.watch, ctx, uris, subscription.updated))
+                    if self.watch_tasks is not None and (ids := wanted_tasks(params.notifications)):
+                        watched = await tasks.start(self.watch_tasks, ctx, ids, subscription.task_changed)
+                        subscription.honor_tasks(watched)
                     return await subscription.serve()
                 finally:
                     end()
@@ -184,6 +204,12 @@ def wanted_uris(asked: types.SubscriptionFilter) -> list[str]:
     return [uri for uri in dict.fromkeys(asked.resource_subscriptions or ()) if len(uri) <= MAX_URI]
 
 
+def wanted_tasks(asked: types.SubscriptionFilter) -> list[str]:
+    """Return the ids of the tasks that a subscription may be for."""
+    given = array((asked.model_extra or {}).get(TASKS_FILTER)) or ()
+    return [*dict.fromkeys(one for one in given if isinstance(one, str) and len(one) <= MAX_URI)]
+
+
 class Subscription:
     """One subscription, which is acknowledged and then sent what it asked for.
 
@@ -214,6 +240,18 @@ class Subscription:
         self._honored.resource_subscriptions = [*uris] or None
         self._uris = frozenset(self._honored.resource_subscriptions or ())
 
+    def honor_tasks(self, ids: Iterable[str]) -> None:
+        """Have the acknowledgement say which tasks it is for."""
+        if tasks := [*ids]:
+            self._honored = self._honored.model_copy(update={TASKS_FILTER: tasks})
+
+    def task_changed(self, task: str, state: Mapping[str, Any]) -> None:
+        """Have the client sent how a task is, of which it has the id."""
+        due = TaskState(task, {**state, "taskId": task})
+        self._waiting.pop(due, None)
+        self._waiting[due] = None
+        self._arrived.set()
+
     def deliver(self, event: ServerEvent) -> None:
         """Have the client sent an event, if it asked for it; one that waits already says as much as two."""
         due: list[Event] = [event] if event_matches(self._honored, self._uris, event) else []
@@ -243,6 +281,9 @@ class Subscription:
     def _notification(self, event: Event) -> Any:
         if isinstance(event, str):
             return notification(event, types.NotificationParams(_meta=self._meta))
+        if isinstance(event, TaskState):
+            meta = {**(table(event.state.get("_meta")) or {}), **self._meta}
+            return types.Notification[dict[str, Any], str](method=TASK_CHANGED, params={**event.state, "_meta": meta})
         return event_to_notification(event, self._meta)
 
     async def _notify(self, notification: Any) -> None:

@@ -112,7 +112,10 @@ class Vault(Shop):
         schema: dict[str, Any] = {"type": "object"}
         hints = t.ToolAnnotations(read_only_hint=True)
         tool = t.Tool(name="take", description=self.word, input_schema=schema, annotations=hints)
-        return t.ListToolsResult(tools=[tool])
+        view = {"ui": {"resourceUri": f"ui://{self.name}/view", "visibility": ["app"]}}
+        own = f"view_{self.name}"
+        of_view = t.Tool(name=own, description=self.word, input_schema=schema, annotations=hints, _meta=view)
+        return t.ListToolsResult(tools=[tool, of_view])
 
     async def list_prompts(self, ctx: Context, params: Any) -> t.ListPromptsResult:
         arguments = [t.PromptArgument(name="who")]
@@ -219,6 +222,8 @@ DOORS: dict[str, Door] = {
     ),
     **{f"a task, by {method}": Door(method, TASK) for method in METHODS},
     "tasks listed": Door(LIST, eras=("legacy",)),
+    "a view": Door("resources/read", {"uri": "ui://out/view"}),
+    "a tool called by a view": Door("tools/call", {"name": "view_out", "arguments": {}}, needs_group=True),
     "a call resolved": Door(RESOLVE, CALL, needs_group=True),
     "a method of its extension": Door("out/look"),
     "groups listed": Door("groups/list"),
@@ -683,7 +688,7 @@ class Two(Vault):
     """A server with two tools."""
 
     async def list_tools(self, ctx: Context, params: Any) -> t.ListToolsResult:
-        (take,) = (await super().list_tools(ctx, params)).tools
+        take, _ = (await super().list_tools(ctx, params)).tools
         return t.ListToolsResult(tools=[take, take.model_copy(update={"name": "give"})])
 
 

@@ -5,4 +5,5 @@ asking.py      logins that a caller has to make
 dialogue.py    questions of upstreams, between eras   requests.py  requests that a gateway answers itself
 extensions.py  what servers have beside the protocol
 pages.py       pages that upstreams have users visit  tasks.py     calls whose results are fetched later
+                                                      watched_tasks.py  their states, to who subscribes
 """

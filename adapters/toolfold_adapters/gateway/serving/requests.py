@@ -45,6 +45,7 @@ from . import extensions, tasks
 from .asking import asking, made_meanwhile
 from .downstream import DownstreamClient, RequestInProgress, ServerContext, as_it_is, remember_request
 from .forward import ForwardedRequest, set_level, unknown_resource
+from .watched_tasks import WatchedTasks
 
 if TYPE_CHECKING:
     from ..gateway import Gateway
@@ -119,6 +120,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     offer()
     gateway.on_learned.append(offer)
     handlers.subscriptions.watch = requests.watch
+    handlers.subscriptions.watch_tasks = WatchedTasks(gateway, handlers).watch
     server.add_notification_handler(
         "notifications/roots/list_changed", types.NotificationParams, requests.roots_changed
     )
@@ -239,13 +241,10 @@ class Requests:
         """Answer a request about a task, which its upstream answers."""
         async with self._handlers.request(ctx) as session:
             client = self._client(session, ctx)
-            read = self._gateway.forwarding.task_ids.read(params.task_id, client.principal.key)
-            server, task = read or ("", "")
-            upstream = self._gateway.upstreams.get(server)
-            if upstream is None or not self._gateway.registration.admits(server, session.profile):
+            found = self._gateway.task_of(params.task_id, client, session.profile)
+            if found is None:
                 raise MCPError(code=types.INVALID_PARAMS, message=f"Unknown task: {quoted(params.task_id)}")
-            call = RequestInProgress(ctx)
-            link = client.tasks.get((server, task)) or upstream.link(client, call=True)
+            call, (link, task) = RequestInProgress(ctx), found
             about = {**own_fields(ctx.params), "taskId": task}
             item = link.tasks.item(task)
             ask = partial(tasks.asked, link, ctx.method, about, client, call, item=item)

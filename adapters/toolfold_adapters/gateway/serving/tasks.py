@@ -35,6 +35,7 @@ from toolfold.spi import array, table
 
 from ...mcp.answer.proxy import CALL_TOOLS
 from ..upstream.life import ConnectionLost
+from ..upstream.notifications import TASKS_EXTENSION
 from .downstream import can_answer
 from .pages import with_id
 
@@ -45,9 +46,11 @@ if TYPE_CHECKING:
     from ..upstream.wire import Wire
     from .downstream import DownstreamClient, RequestInProgress
 
-EXTENSION = "io.modelcontextprotocol/tasks"
+EXTENSION = TASKS_EXTENSION
 RELATED = "io.modelcontextprotocol/related-task"
-STATUS = ("notifications/tasks/status", "notifications/tasks")
+OF_TASK = "notifications/tasks"
+"""What says in the extension how a task is, to those who watch it."""
+STATUS = ("notifications/tasks/status", OF_TASK)
 """What says of a task how it is, in either era."""
 METHODS = ("tasks/get", "tasks/result", "tasks/cancel", "tasks/update")
 """The requests about one task; `tasks/result` is of the older form, and `tasks/update` of the extension."""

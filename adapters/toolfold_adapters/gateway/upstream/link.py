@@ -25,7 +25,7 @@ from ..beside import beside
 from ..callers.acting import Acting, acting
 from ..serving.downstream import DownstreamClient, RequestInProgress
 from ..serving.pages import COMPLETE, Pages
-from ..serving.tasks import PROGRESS, RELATED, STATUS, OpenTasks, for_client, related_to
+from ..serving.tasks import OF_TASK, PROGRESS, RELATED, STATUS, OpenTasks, for_client, related_to
 from ..spelling import Spellings
 from ..stored import Item, words_for
 from .definitions import CHANGES, Definitions
@@ -246,13 +246,16 @@ class Link:
                     self._outboxes.pop(client, None)
             self._used = self.upstream.clock()
 
-    async def watch(self, params: Mapping[str, Any], watcher: object, on_update: OnUpdate) -> dict[str, Any]:
+    async def watch(
+        self, params: Mapping[str, Any], watcher: object, on_update: OnUpdate, item: Item | None = None
+    ) -> dict[str, Any]:
         """Have `on_update` called when a resource is updated, over later connections too; return the server's answer.
 
         Args:
             params: Those of a request to subscribe.
             watcher: Who watches, for `unwatch`.
             on_update: Is called with the parameters of each notification.
+            item: What has to be usable, if that is not the resource.
 
         Raises:
             ToolError: The URI is too long, or the resource is withheld until it is approved.
@@ -264,7 +267,7 @@ class Link:
         before = self.watched.watches(uri, watcher)
 
         async def perform(wire: Wire) -> dict[str, Any]:
-            await self.check_usable(("resource", uri))
+            await self.check_usable(item or ("resource", uri))
             self.watched.add(uri, watcher, on_update)
             return await self.watched.subscribe(wire, params)
 
@@ -593,6 +596,10 @@ class Link:
             self._relist.set()  # also once a subscription begins: what changed before it was not notified
         elif method == "notifications/resources/updated" and self.watched.update(params):
             return
+        elif method == OF_TASK and self.wire is not None and self.wire.facts.modern:
+            if (task := self.tasks.about(method, params)) is not None:
+                task.changed.set()
+            self.watched.update_task(params)
         elif method == PROGRESS:
             self.tasks.progressed(params)  # that of other requests has been passed on
         elif method != "notifications/cancelled":

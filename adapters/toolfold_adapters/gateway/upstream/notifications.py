@@ -4,8 +4,8 @@ It is passed on to clients one after the other: an answer waits until all that c
 what is just being passed on.
 
 A resource is watched over one connection. In the legacy era each is a request to subscribe; in the modern era all of
-them belong to one subscription, which also notifies of changes of lists. Whatever connection is open has those that are
-watched.
+them belong to one subscription, which also notifies of changes of lists, and of the states of tasks. Whatever
+connection is open has those that are watched.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from toolfold.spi import MAX_URI, quoted, table
 from ...mcp.answer.render import own_fields
 from ...names import GROUPS_EXTENSION, GROUPS_FILTER
 from .life import ConnectionLost
-from .wire import Wire
+from .wire import Wire, declaring
 
 log = logging.getLogger("toolfold.gateway")
 
@@ -33,6 +33,10 @@ MOST_WAITING = 1000
 """How much may wait for a slow client; what comes then is discarded."""
 ACKNOWLEDGED_SECONDS = 5.0
 """How long a client waits at most for a server of the modern era to take note of what it watches."""
+
+TASK = "task "
+"""What stands before the id of a task among what is watched: no URI has a space."""
+TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 
 Delivery = Callable[[], Awaitable[None]]
 OnUpdate = Callable[[dict[str, Any]], None]
@@ -93,7 +97,10 @@ class Outbox:
 
 
 class Watched:
-    """The resources that are watched: by URI, who watches and what is called with each update."""
+    """What is watched: by the URI of a resource, or the id of a task after `TASK`, who watches and what is called then.
+
+    Tasks are watched in the modern era alone.
+    """
 
     def __init__(self) -> None:
         self._watchers: dict[str, dict[object, OnUpdate]] = {}
@@ -135,6 +142,11 @@ class Watched:
         for on_update in {watcher: each for watchers in due for watcher, each in watchers.items()}.values():
             on_update(passed)
         return bool(due)
+
+    def update_task(self, params: Mapping[str, Any]) -> None:
+        """Notify those who watch a task of its state."""
+        for on_update in [*self._watchers.get(f"{TASK}{params.get('taskId')}", {}).values()]:
+            on_update(own_fields(params))
 
     # -- at the server ------------------------------------------------------------------------------------------------
 
@@ -190,8 +202,9 @@ class Watched:
 
     def acknowledge(self, params: Mapping[str, Any]) -> None:
         """Take note of what a subscription of the modern era is for."""
-        honoured: Any = (table(params.get("notifications")) or {}).get("resourceSubscriptions")
-        self._subscribed = set(map(str, cast("list[Any]", honoured))) if isinstance(honoured, list | tuple) else set()
+        given = table(params.get("notifications")) or {}
+        self._subscribed = {*_texts(given.get("resourceSubscriptions"))}
+        self._subscribed |= {f"{TASK}{task}" for task in _texts(given.get("taskIds"))}
         self._acknowledged.set()
         self._acknowledged = anyio.Event()
         self._begun.set()
@@ -214,14 +227,19 @@ class Watched:
                 await self._changed.wait()
                 tasks.cancel_scope.cancel()
 
-    async def _listen_to(self, wire: Wire, uris: list[str]) -> None:
+    async def _listen_to(self, wire: Wire, watched: list[str]) -> None:
+        uris = [one for one in watched if not one.startswith(TASK)]
+        tasks = [one.removeprefix(TASK) for one in watched if one.startswith(TASK)]
         wanted: dict[str, Any] = {"toolsListChanged": True, "promptsListChanged": True, "resourcesListChanged": True}
         if wire.groups == GROUPS_EXTENSION:
             wanted[GROUPS_FILTER] = True
         if uris:
             wanted["resourceSubscriptions"] = uris
+        if tasks:
+            wanted["taskIds"] = tasks
+        able = declaring(wire.capabilities, TASKS_EXTENSION) if tasks else None
         try:
-            await wire.request("subscriptions/listen", {"notifications": wanted})
+            await wire.request("subscriptions/listen", {"notifications": wanted}, capabilities=able)
         except (ProtocolError, ConnectionLost) as error:
             log.debug("a server takes no subscriptions: %s", error)
         self._begun.set()
@@ -231,6 +249,10 @@ def check_uri(uri: str) -> None:
     """Raise `ToolError` for a URI that is longer than one may be."""
     if len(uri) > MAX_URI:
         raise ToolError(f"The URI {quoted(uri)!r} has {len(uri):,} characters; one may have {MAX_URI:,}.")
+
+
+def _texts(given: Any) -> Iterator[str]:
+    return map(str, cast("list[Any]", given)) if isinstance(given, list | tuple) else iter(())
 
 
 def _is_within(uri: str, watched: str) -> bool:

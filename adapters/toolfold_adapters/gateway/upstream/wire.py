@@ -168,7 +168,7 @@ class Wire:
             return dict(params), {"headers": {MCP_PROTOCOL_VERSION_HEADER: version}}
         able = self.capabilities if capabilities is None else capabilities
         if self.groups is not None:
-            able = _declaring(able, self.groups)
+            able = declaring(able, self.groups)
         meta = {**params.get("_meta", {}), **_envelope(version, able)}
         return {**params, "_meta": meta}, {"headers": self._headers.of(version, method, params)}
 
@@ -216,7 +216,7 @@ class Wire:
         version = LATEST_MODERN_VERSION
         headers = {MCP_PROTOCOL_VERSION_HEADER: version, MCP_METHOD_HEADER: "server/discover"}
         options: CallOptions = {"cancel_on_abandon": False, "headers": headers}
-        able = _declaring(self.capabilities, *EXTENSIONS)
+        able = declaring(self.capabilities, *EXTENSIONS)
         try:
             answer = await self._send("server/discover", {"_meta": _envelope(version, able)}, options)
         except ProtocolError as error:
@@ -387,7 +387,7 @@ async def _discard(_: Any, method: str, params: Mapping[str, Any] | None) -> Non
     """Take no notification: all are intercepted, in order."""
 
 
-def _declaring(capabilities: Mapping[str, Any], *extensions: str) -> dict[str, Any]:
+def declaring(capabilities: Mapping[str, Any], *extensions: str) -> dict[str, Any]:
     """Return the capabilities of a client that has these extensions, too."""
     others: Mapping[str, Any] = table(capabilities.get("extensions")) or {}
     return {**capabilities, "extensions": {**others, **{one: {} for one in extensions}}}

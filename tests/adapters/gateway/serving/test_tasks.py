@@ -13,6 +13,7 @@ from tests.adapters.gateway.inprocess import SECONDS, config_of, wired
 from tests.adapters.gateway.serving.test_pages import text_of
 from tests.adapters.gateway.upstreams.tasks import ASKED, OneTask, TaskServer
 from tests.adapters.mcp.test_call_tools import call as one_call
+from tests.blocked import all_blocked
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
 from toolfold_adapters.gateway.config.settings import RightsConfig
@@ -491,3 +492,37 @@ async def test_a_client_that_knows_no_tasks_gets_the_progress_that_the_server_re
         server.notify(task)
     said = user.progress
     assert said[said.index("step 3") :] == ["step 3", "step 4"]
+
+
+@pytest.mark.spec("NTF-3")
+async def test_a_client_is_notified_of_the_tasks_that_it_subscribes_to_with_the_ids_that_it_has() -> None:
+    one, two = TaskServer(modern=True), TaskServer(modern=True)
+    user = User()
+    async with gate(one, two) as (_, front), user.at(front, "auto", KNOWS) as client:
+        tasks = [await begun(client, tool=tool) for tool in ("one__long", "two__long", "one__long")]
+        wanted = {"notifications": {"taskIds": [*tasks[:2], "one+t-1.forged", "t-1", 7]}}
+        async with anyio.create_task_group() as listening:
+            listening.start_soon(client.request, "subscriptions/listen", wanted)
+            while not user.notified:
+                await anyio.lowlevel.checkpoint()
+            assert (one.watched, two.watched) == (["t-1"], ["t-1"])
+            for server, status in ((one, "input_required"), (one, "completed"), (two, "failed")):
+                server.tasks["t-1"].to(status)
+                server.notify(server.tasks["t-1"])
+                await all_blocked()
+            one.notify(one.tasks["t-2"])
+            await all_blocked()
+            listening.cancel_scope.cancel()
+        while one.watched or two.watched:
+            await anyio.lowlevel.checkpoint()
+    (acknowledged, honoured), *rest = user.notified
+    assert acknowledged == "notifications/subscriptions/acknowledged"
+    assert honoured["notifications"] == {"taskIds": tasks[:2]}
+    assert {method for method, _ in rest} == {"notifications/tasks"}
+    states = [(params["taskId"], params["status"], params["statusMessage"]) for _, params in rest]
+    first, second = tasks[:2]
+    assert states == [
+        (first, "input_required", "is input_required"),
+        (first, "completed", "is completed"),
+        (second, "failed", "is failed"),
+    ]

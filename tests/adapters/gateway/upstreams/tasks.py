@@ -52,6 +52,7 @@ class TaskServer:
         asked: The methods and parameters that arrived.
         sends: How to send over each of its connections.
         polled: Is set when a task has been asked for.
+        watched: The tasks that are subscribed to.
     """
 
     modern: bool = False
@@ -59,6 +60,7 @@ class TaskServer:
     asked: list[tuple[str, Message]] = field(factory=list)
     sends: list[Any] = field(factory=list)
     polled: anyio.Event = field(factory=anyio.Event)
+    watched: list[str] = field(factory=list)
     _answered: dict[str, anyio.Event] = field(factory=dict)
     _answers: dict[str, Message] = field(factory=dict)
 
@@ -128,6 +130,12 @@ class TaskServer:
             return {"protocolVersion": LATEST_HANDSHAKE_VERSION, **about}
         if method == "server/discover" and self.modern:
             return {"supportedVersions": [LATEST_MODERN_VERSION], **about}
+        if method == "subscriptions/listen" and self.modern:
+            ids = params["notifications"].get("taskIds", [])
+            honoured = {"notifications": {"taskIds": ids} if _knows_tasks(params) else {}}
+            send({"jsonrpc": "2.0", "method": "notifications/subscriptions/acknowledged", "params": honoured})
+            self.watched = ids
+            await anyio.sleep_forever()
         if method == "tools/list":
             return {"tools": [self._tool(name) for name in SUPPORT]}
         if method == "tools/call":
@@ -156,8 +164,7 @@ class TaskServer:
 
     def _call(self, params: Message) -> Message:
         name, declared = params["name"], (params.get("_meta") or {})
-        able = declared.get("io.modelcontextprotocol/clientCapabilities", {}).get("extensions", {})
-        may = EXTENSION in able if self.modern else "task" in params
+        may = _knows_tasks(params) if self.modern else "task" in params
         if not may and SUPPORT[name] == "required":
             needed: Message = {"requiredCapabilities": {"extensions": {EXTENSION: {}}}}
             code = -32021 if self.modern else -32601
@@ -197,6 +204,11 @@ class TaskServer:
         if task.status == "failed":
             return {"error": {"code": -32099, "message": "it failed", "data": {"why": 1}}}
         return {**said(f"did {task.tool} {task.answers}"), "_meta": {RELATED: {"taskId": task.id}, "example.org/x": 1}}
+
+
+def _knows_tasks(params: Message) -> bool:
+    able = (params.get("_meta") or {}).get("io.modelcontextprotocol/clientCapabilities", {})
+    return EXTENSION in able.get("extensions", {})
 
 
 def said(text: str) -> Message:
