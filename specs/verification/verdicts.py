@@ -42,7 +42,7 @@ IN_PROCESS, OVER_MCP = ("exhaustive", "vectors", "stateful", "schedules"), ("wir
 """The layers that are run in each way."""
 ERAS: tuple[Era, ...] = ("legacy", "modern")
 Violated = Callable[[Mutant | WireMutant], frozenset[str]]
-FEW, SOME = 60, 1500
+FEW, SOME = 200, 1500
 """Operations for each check over MCP, and in process."""
 
 INDIRECT: Mapping[str, str] = {"VIS-1": "(what breaks it is found as VIS-2: the rule that holds)"}

@@ -39,6 +39,7 @@ with extras_named():
 Json: TypeAlias = dict[str, Any]
 
 CHANGED = "notifications/tools/list_changed"
+LOGGED = "notifications/message"
 GROUPS_CHANGED = "notifications/groups/list_changed"
 CLOSE_TIMEOUT = 5.0  # seconds
 
@@ -113,6 +114,8 @@ class Connection:
         """The number of list_changed notifications that have arrived."""
         self.other_changes = 0
         """The number of notifications that lists of another kind have changed."""
+        self.log_messages = 0
+        """The number of log messages that have arrived."""
         self.late = 0
         """The number of notices that were due and have not arrived."""
         self.follows = False
@@ -283,6 +286,7 @@ class Connection:
         method = str(getattr(message, "method", None))
         self.changes += method == CHANGED
         self.other_changes += method.endswith("/list_changed") and method != CHANGED
+        self.log_messages += method == LOGGED
         if isinstance(message, types.SubscriptionsAcknowledgedNotification):
             self.acknowledged = message.params.notifications.model_dump(by_alias=True, exclude_none=True)
         self._note_change()

@@ -12,6 +12,7 @@ stopping                a process stops in the middle of a transition, and anoth
 histories               random concurrent histories
 wire                    what is only visible over a protocol
 over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists
+isolation               what one client does is nothing to another
 groups                  what the draft extension for groups leaves open
 """
 

@@ -9,6 +9,7 @@ mutant                         what a mutant is, and how one is declared
 names, registration            mutants of names and of registration while sessions are open
 transitions, hooks, sessions   mutants of transitions, hooks, notifications and persistence
 offers, wire                   mutants of lists and calls, and those that only a protocol shows
+isolation                      servers in which a client learns of another
 """
 
 from . import hooks, names, offers, registration, sessions, transitions

@@ -14,6 +14,7 @@ from mcp.shared.exceptions import MCPError
 
 from toolfold_specs.drivers.protocol import CHANGE_META, HANDLE, TOOL, Era
 
+from . import isolation
 from .engine import Engine, Refused, Session
 from .mutant import Right, overriding
 from .server import CALL_TOOL, Fixture, Json, handle_in, result
@@ -319,6 +320,15 @@ ROWS = (
     ),
     modern("lists in a different order every time", "DEL-7")(Fixture.list_tools, lists_in_turns),
     modern("marks lists under a handle as public", "DEL-11")(Fixture.list_tools, lists_for_everybody),
+    legacy("notifies others of a call", "ISO-1", fixture=isolation.NotifiesOthersOfCalls),
+    legacy("logs a call to other clients", "ISO-1", fixture=isolation.LogsToOthers),
+    legacy("counts the groups of all clients together", "ISO-1", fixture=isolation.LimitsTogether),
+    legacy("answers a call with what another was answered", "ISO-1", fixture=isolation.CachesCalls),
+    legacy("refuses a call with what others have open", "ISO-1", fixture=isolation.ExplainsByOthers),
+    legacy("lists first what another has called", "ISO-1", fixture=isolation.OrdersByUse),
+    modern("counts what has handles of all clients together", "ISO-1", fixture=isolation.LimitsTogether),
+    modern("answers a call with what another was answered under its handle", "ISO-1", fixture=isolation.CachesCalls),
+    modern("refuses a call with what others have handles for", "ISO-1", fixture=isolation.ExplainsByOthers),
 )
 
 MUTANTS: dict[str, WireMutant] = {mutant.name: mutant for mutant in ROWS}
