@@ -20,7 +20,7 @@ from pathlib import Path
 from random import SystemRandom
 from typing import Any
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from tests.simulation.cancelling import CASES, swept_by_gate
 from tests.simulation.plan import Plan, drawn
@@ -31,6 +31,8 @@ SEEDS = Path(__file__).with_name("seeds.txt")
 """The seeds that ever failed, one a line, with the numbers of what is left out, and why they failed."""
 FRESH = 300
 """How many seeds are drawn anew where no number is given."""
+NO_TURNS = "none"
+"""What stands for no draw that changes the order of tasks."""
 AT_ONCE = 20
 """How many worlds a process runs before it reports."""
 
@@ -87,11 +89,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--fresh", type=int, default=FRESH, help="how many are drawn anew beside them")
     parser.add_argument("--seed", type=int, help="run the world of this one, and show what happened")
     parser.add_argument("--without", default="", help="the numbers of requests and faults to leave out of it")
+    parser.add_argument("--turns", help="the only draws that change the order of its tasks, by number, or none")
     parser.add_argument("--until-wrong", type=int, help="run so many in this process, and end with the first failure")
     parser.add_argument("--jobs", type=int, default=os.cpu_count(), help="how many processes run worlds")
     given = parser.parse_args(arguments)
     if given.seed is not None:
-        return _shown(drawn(given.seed).without(int(number) for number in given.without.split(",") if number))
+        plan = drawn(given.seed).without(int(number) for number in given.without.split(",") if number)
+        return _shown(plan if given.turns is None else evolve(plan, turns=_turns(given.turns)))
     if given.until_wrong is not None:
         return _until_wrong(given.until_wrong)
     failures = [plan for plan in kept() if run(plan).wrong] if given.seeds and not given.first else []
@@ -137,10 +141,32 @@ def _until_wrong(count: int) -> int:
 
 def _report(plan: Plan) -> None:
     """Make a plan smaller that fails, and print it."""
-    smallest = shrunk(plan, lambda one: bool(run(one).wrong))
-    left_out = sorted(drawn(plan.seed).numbers - smallest.numbers)
-    print(f"\npython -m tests.simulation --seed {plan.seed} --without {','.join(map(str, left_out))}")
-    print(run(smallest).wrong[0])
+    smallest = shrunk(plan, run)
+    print(f"\n{command(smallest)}", in_words(smallest), run(smallest).wrong[0], sep="\n")
+
+
+def command(plan: Plan) -> str:
+    """Return the command that shows a plan."""
+    left_out = ",".join(map(str, sorted(drawn(plan.seed).numbers - plan.numbers)))
+    turns = "" if plan.turns is None else f" --turns {','.join(map(str, sorted(plan.turns))) or NO_TURNS}"
+    return f"python -m tests.simulation --seed {plan.seed} --without {left_out}{turns}"
+
+
+def in_words(plan: Plan) -> str:
+    """Return in which order the tasks of a plan go on."""
+    match None if plan.turns is None else len(plan.turns):
+        case None:
+            return "in an order that is drawn"
+        case 0:
+            return "first in, first out"
+        case 1:
+            return "first in, first out but for one draw"
+        case number:
+            return f"first in, first out but for {number} draws"
+
+
+def _turns(text: str) -> frozenset[int]:
+    return frozenset() if text == NO_TURNS else frozenset(map(int, text.split(",")))
 
 
 def _shown(plan: Plan) -> int:

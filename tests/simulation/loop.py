@@ -147,14 +147,18 @@ class Loop(asyncio.BaseEventLoop):
     Args:
         random: What the order is drawn from.
         unfair: How likely tasks that are ready at the same time go on in another order than they got ready in.
+        turns: The only draws, by number, that change the order; `None` for all that do.
     """
 
-    def __init__(self, random: Random, unfair: float) -> None:
+    def __init__(self, random: Random, unfair: float, turns: frozenset[int] | None = None) -> None:
         super().__init__()
+        self.draws = 0
+        self.turned: list[int] = []
         self.failures: list[str] = []
         self.rounds = 0
         self._random = random
         self._unfair = unfair
+        self._turns = turns
         self._now = 0.0
         self._numbers = 0
         self._any_dead = False
@@ -180,12 +184,20 @@ class Loop(asyncio.BaseEventLoop):
             _drop_dead(self._anything._ready)
         ready = self._anything._ready
         if len(ready) > 1 and self._random.random() < self._unfair:
-            steps = [place for place, handle in enumerate(ready) if _task_of(handle) is not None]
-            order = self._random.sample(steps, len(steps))
-            handles = [ready[place] for place in order]
-            for place, handle in zip(steps, handles, strict=True):
-                ready[place] = handle
+            self._change_order(ready)
         return []
+
+    def _change_order(self, ready: Any) -> None:
+        """Draw another order of the tasks that are ready, and note the number of the draw, if it is one that counts."""
+        steps = [place for place, handle in enumerate(ready) if _task_of(handle) is not None]
+        order = self._random.sample(steps, len(steps))
+        self.draws += 1
+        if order == steps or (self._turns is not None and self.draws not in self._turns):
+            return
+        self.turned.append(self.draws)
+        handles = [ready[place] for place in order]
+        for place, handle in zip(steps, handles, strict=True):
+            ready[place] = handle
 
     def drop_dead(self) -> None:
         """Cancel what dead extents would still do; only what is ready has to be looked at from now on."""

@@ -20,6 +20,7 @@ class Outcome:
         seconds: How long it lasted, in its own time.
         awaits: How often replicas waited.
         log: What happened.
+        turned: The draws of the loop that changed the order of tasks.
     """
 
     wrong: list[str] = field(factory=list[str])
@@ -29,3 +30,4 @@ class Outcome:
     seconds: float = 0.0
     awaits: int = 0
     log: list[str] = field(factory=list[str])
+    turned: list[int] = field(factory=list[int])

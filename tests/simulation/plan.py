@@ -105,11 +105,13 @@ class Plan:
         seed: What else is drawn from.
         unfair: How likely the order of tasks is another than that in which they got ready.
         items: The requests and the faults, by number.
+        turns: The draws, by number, that change the order of tasks; `None` for all.
     """
 
     seed: int
     unfair: float
     items: tuple[tuple[int, Ask | Use | Fault], ...]
+    turns: frozenset[int] | None = None
 
     @property
     def faults(self) -> list[Fault]:

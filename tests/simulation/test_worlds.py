@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import asyncio
 from random import Random
 
 import anyio
 import pytest
+from attrs import evolve
 
-from tests.simulation.__main__ import kept, main, worlds
+from tests.simulation.__main__ import command, in_words, kept, main, worlds
 from tests.simulation.disk import Disk
 from tests.simulation.loop import Loop
-from tests.simulation.plan import GATEWAY, WIRED, drawn
+from tests.simulation.outcome import Outcome
+from tests.simulation.plan import GATEWAY, WIRED, Plan, drawn
 from tests.simulation.shrinking import shrunk
 from tests.simulation.worlds import run
 
@@ -79,8 +82,35 @@ def test_a_store_that_ignores_versions_is_found_out_and_shown_by_a_small_plan(
 ) -> None:
     _forget_versions(monkeypatch)
     seed = next(seed for seed in range(1000) if run(drawn(seed)).wrong)
-    plan = shrunk(drawn(seed), lambda one: bool(run(one).wrong))
+    plan = shrunk(drawn(seed), run)
     assert len(plan.items) < len(drawn(seed).items) / 2
-    left_out = drawn(seed).numbers - plan.numbers
-    assert main(["--seed", str(seed), "--without", ",".join(map(str, left_out))]) == 1
+    assert main(command(plan).split()[3:]) == 1
     assert run(plan).wrong[-1] in capsys.readouterr().out
+
+
+def test_a_failure_that_depends_on_the_order_of_tasks_is_shown_with_the_draws_that_it_needs() -> None:
+    """Of many tasks, the last has to go on before the first once, and the third before the second."""
+
+    def ran(plan: Plan) -> Outcome:
+        loop, order = Loop(plan.random("loop"), plan.unfair, plan.turns), list[tuple[int, int]]()
+
+        async def go_on(number: int) -> None:
+            for turn in range(12):
+                await asyncio.sleep(0)
+                order.append((turn, number))
+
+        async def main() -> None:
+            await asyncio.gather(*map(go_on, range(4)))
+
+        loop.run(main)
+        swapped = [turn for turn in range(12) if order.index((turn, 3)) < order.index((turn, 0))]
+        return Outcome(wrong=["3 was before 0"] if len(swapped) > 1 else [], turned=loop.turned)
+
+    drawn_first = next(plan for seed in range(100) if ran(plan := Plan(seed=seed, unfair=0.5, items=())).wrong)
+    plan = shrunk(drawn_first, ran)
+    assert plan.turns is not None
+    assert ran(plan).wrong
+    assert len(plan.turns) < len(ran(drawn_first).turned)
+    assert all(not ran(evolve(plan, turns=plan.turns - {turn})).wrong for turn in plan.turns)
+    assert in_words(plan).startswith("first in, first out but for ")
+    assert command(plan).endswith(f" --turns {','.join(map(str, sorted(plan.turns)))}")

@@ -34,7 +34,7 @@ AGAIN = 0.5
 
 def run(plan: Plan, traced: Callable[[str, Callable[[], float]], Trace] | None = None) -> Outcome:
     """Run a plan; with `traced`, which returns a trace for a process and its clock, replicas write what they do."""
-    loop = Loop(plan.random("loop"), plan.unfair)
+    loop = Loop(plan.random("loop"), plan.unfair, plan.turns)
     world: StoreWorld | GatewayWorld
     if isinstance(plan, StorePlan):
         world = StoreWorld(plan, loop, traced)
@@ -50,6 +50,7 @@ def run(plan: Plan, traced: Callable[[str, Callable[[], float]], Trace] | None =
     outcome.wrong += loop.failures
     outcome.seconds = loop.time()
     outcome.awaits = world.awaits
+    outcome.turned = loop.turned
     outcome.digest = (loop.time(), loop.rounds, *world.digest, *outcome.counted.items())
     return outcome
 
