@@ -53,14 +53,18 @@ class Mutant:
             raise ValueError(f"{self.does}: {self.text!r} is not in {self.file} exactly once")
         return source.replace(self.text, self.replacement)
 
-    def found(self) -> str:
-        """Return what finds it; empty if nothing does. Raises `DidNotRun` if no world has run to its end with it."""
+    def found(self, *program: str) -> str:
+        """Return what finds it; empty if nothing does. Raises `DidNotRun` if no world has run to its end with it.
+
+        `program` is the module that runs worlds until one is wrong, with its arguments.
+        """
+        program = program or ("tests.simulation", "--until-wrong", str(SEEDS))
         with TemporaryDirectory() as folder:
             for name in SOURCES:
                 shutil.copytree(ROOT / name, Path(folder, name), ignore=shutil.ignore_patterns("__pycache__"))
             Path(folder, self.file).write_text(self.applied(), encoding="utf-8")
             paths = os.pathsep.join(f"{folder}/{name}" for name in ("core", "adapters", "specs", "."))
-            worlds = [sys.executable, "-m", "tests.simulation", "--until-wrong", str(SEEDS)]
+            worlds = [sys.executable, "-m", *program]
             command = ["sh", "-c", f'ulimit -t {PATIENCE}; exec "$@"', "sh", *worlds]
             environment = {**os.environ, "PYTHONPATH": paths}
             ran = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, check=False)

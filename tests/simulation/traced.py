@@ -2,23 +2,37 @@
 
     python -m tests.simulation.traced --seeds 200             # write, and verify
     python -m tests.simulation.traced --seeds 20 --into DIR   # keep the files of each world
+    python -m tests.simulation.traced --mutants               # mutants of the source, found from traces alone
 
-Each process of a replica has a file of its own; those of a world are merged by version.
+Each process of a replica has a file of its own; those of a world are merged by version. Besides, sessions of random
+catalogs walk at random, in memory, with hooks that fail and limits that evict.
+
+The mutants are all of `mutants.toml` that are of sessions and stores, and those of `source_mutants.toml` and of the
+rows that are of the machine. `UNSEEN` has those that change nothing that a trace says.
 """
 
 from __future__ import annotations
 
 import argparse
+import logging
 import sys
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from random import Random
 from tempfile import TemporaryDirectory
+from typing import Any
 
+import anyio
+
+from tests.simulation.mutants import ROOT, DidNotRun, Mutant, mutants
 from tests.simulation.plan import Plan, StorePlan, drawn
 from tests.simulation.worlds import run
+from toolfold import ToolError, ToolfoldError, ToolSet
 from toolfold_adapters.observe.trace import Trace
 from toolfold_specs.traces import NotATrace, Outcome, verify
+from verification.source_mutants import source_mutants
 
 
 @contextmanager
@@ -61,13 +75,134 @@ def found(plan: Plan, folder: Path) -> Outcome | None:
     return verify(files) if files else None
 
 
+# -- walks ------------------------------------------------------------------------------------------------------------
+
+PATHS = ("a", "a.b", "a.b.c", "a.d", "e", "e.f", "g")
+EXCLUSIONS = (("a", "e"), ("a.b", "a.d"), ("e.f", "g"), ("a.d", "g"))
+
+
+def _catalog(random: Random) -> ToolSet:
+    """Return a tool set with random groups, hooks and limits."""
+    limits: dict[str, Any] = {}
+    if random.random() < 0.4:
+        limits = {"max_active": random.randrange(2, 5), "evict": random.choice([None, "oldest"])}
+    tools = ToolSet("walk", **limits)
+
+    def hook() -> None:
+        if random.random() < 0.15:
+            raise ToolError("on purpose")
+
+    for path in PATHS:
+        parent, _, name = path.rpartition(".")
+        phases = [phase for phase in ("on_activate", "on_deactivate", "on_rollback") if random.random() < 0.5]
+        hooks: dict[str, Any] = dict.fromkeys(phases, hook)
+        if "on_rollback" not in hooks and random.random() < 0.2:
+            hooks["on_rollback"] = False
+        tools.register_group(name, path, parent=parent or None, **hooks)
+    for excluded in random.sample(EXCLUSIONS, random.randrange(len(EXCLUSIONS))):
+        tools.register_exclusion(*excluded)
+    return tools
+
+
+async def _walk(random: Random, trace: Trace) -> None:
+    tools = _catalog(random)
+    trace.listen(tools)
+    dumped: dict[str, Any] | None = None
+    for _ in range(4):
+        opening = tools.open_session() if dumped is None else tools.restore_session(dumped)
+        with suppress(ToolfoldError, ExceptionGroup):
+            async with opening as session:
+                for _ in range(12):
+                    opened, closed = ([path for path in PATHS if random.random() < often] for often in (0.25, 0.15))
+                    with suppress(ToolfoldError):
+                        await session.transition(activate=opened, deactivate=closed, force=random.random() < 0.3)
+                dumped = session.dump()
+
+
+def walked(seed: int, folder: Path) -> Outcome:
+    """Return what is found in the trace of sessions that walk at random."""
+    file = folder / "walk.jsonl"
+    trace = Trace(file, by="walk__")
+    logging.disable()
+    try:
+        anyio.run(_walk, Random(seed), trace)
+    finally:
+        logging.disable(logging.NOTSET)
+        trace.close()
+    return verify([file])
+
+
+# -- mutants ----------------------------------------------------------------------------------------------------------
+
+OF_TRACES = ("core/toolfold/machine", "core/toolfold/_session", "adapters/toolfold_adapters/stores")
+WALKS, WORLDS = 40, 60
+"""How many walks and worlds may be needed to find a mutant."""
+UNSEEN: Mapping[str, str] = {}
+"""The mutants that change nothing that a trace says, each with what they change."""
+
+
+def mutants_of_traces() -> list[Mutant]:
+    """Return the mutants of the machine, of sessions and of stores."""
+    found = [mutant for mutant in mutants() if mutant.file.startswith(OF_TRACES)]
+    for one in source_mutants():
+        if one.package == "core":
+            file = one.applied(ROOT)[0].relative_to(ROOT).as_posix()
+            if file.startswith(OF_TRACES):
+                found.append(Mutant(one.does, file, one.text, one.replacement))
+    return found
+
+
+def until_found() -> str:
+    """Return the first line that is not allowed, of walks and then of worlds; empty if all are."""
+    with TemporaryDirectory() as temporary:
+        for seed in range(WALKS):
+            folder = Path(temporary, f"walk {seed}")
+            folder.mkdir()
+            if (problem := walked(seed, folder).problem) is not None:
+                return f"walk {seed}, line {problem.line.number}: {problem.why}"
+        for plan in plans(WORLDS):
+            outcome = found(plan, Path(temporary, str(plan.seed)))
+            if outcome is not None and outcome.problem is not None:
+                return f"seed {plan.seed}, line {outcome.problem.line.number}: {outcome.problem.why}"
+    return ""
+
+
+def _judge_mutants(words: Sequence[str], jobs: int) -> int:
+    chosen = [one for one in mutants_of_traces() if not words or any(word in one.does for word in words)]
+    seen = 0
+
+    def tried(mutant: Mutant) -> str:
+        try:
+            return mutant.found("tests.simulation.traced", "--until-found")
+        except DidNotRun as error:
+            return f"ERROR {error}"
+
+    with ThreadPoolExecutor(jobs) as pool:
+        for mutant, why in zip(chosen, pool.map(tried, chosen), strict=True):
+            seen += bool(why) and not why.startswith("ERROR")
+            print(
+                f"{'found' if why else 'NOT FOUND':10}{mutant.does}: {why[:110] or UNSEEN.get(mutant.does, '')}",
+                flush=True,
+            )
+    print(f"{seen} of {len(chosen)} are found from traces alone.")
+    return int(seen < len(chosen) - len(UNSEEN))
+
+
 def main(arguments: Iterable[str] | None = None) -> int:
     """Run worlds and verify their traces; the status is 1 if one is not allowed."""
     about = (__doc__ or "").partition("\n")[0]
     parser = argparse.ArgumentParser(prog="python -m tests.simulation.traced", description=about)
     parser.add_argument("--seeds", type=int, default=100, help="how many worlds")
     parser.add_argument("--into", type=Path, help="where to keep the files")
+    parser.add_argument("--until-found", action="store_true", help="end with the first line that is not allowed")
+    parser.add_argument("--mutants", nargs="*", metavar="WORD", help="judge mutants, or those with a word")
+    parser.add_argument("--jobs", type=int, default=2, help="how many mutants side by side")
     given = parser.parse_args(None if arguments is None else [*arguments])
+    if given.mutants is not None:
+        return _judge_mutants(given.mutants, given.jobs)
+    if given.until_found:
+        print(why := until_found())
+        return int(bool(why))
     lines = steps = 0
     for plan in plans(given.seeds):
         with TemporaryDirectory() as temporary:

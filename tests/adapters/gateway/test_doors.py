@@ -648,7 +648,7 @@ async def test_what_is_withheld_is_not_asked_for_where_only_one_server_can_have_
 
 def test_what_a_gateway_is_served_with_has_rows_too() -> None:
     beside = {"stubs", "status_tool"}  # see `guarded`
-    nothing_to_read = {"telemetry", "usage", "store"}
+    nothing_to_read = {"telemetry", "trace", "usage", "store"}
     assert {one.name for one in fields(Beside)} == beside | nothing_to_read
 
 
