@@ -19,6 +19,7 @@ from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
+    from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.gateway.callers.rights import Rights
     from toolfold_adapters.gateway.upstream.definitions import Definitions
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
@@ -52,7 +53,8 @@ def inspected(
 
     async def inspect() -> Inspected:
         with stdout_reserved():
-            async with open_target(target, options) as opened:
+            alone: dict[str, Any] = {} if principal is None else {"callers": _nobodys(), "open_url": _not_shown}
+            async with open_target(target, options, **alone) as opened:
                 chosen, rights = opened.tools.profile(profile), opened.rights
                 if principal is not None and rights is not None and rights.rows:
                     bound = rights.bound(principal)
@@ -62,6 +64,22 @@ def inspected(
 
     found: Inspected = run(inspect)
     return found
+
+
+def _nobodys() -> CallerLogins:
+    """Return the logins of callers of whom nobody is here: servers are asked what they list to anybody."""
+    from toolfold_adapters.gateway.callers.credentials import Credentials
+    from toolfold_adapters.gateway.callers.keys import keys_of
+    from toolfold_adapters.gateway.callers.logins import CallerLogins
+    from toolfold_adapters.stores import MemoryStore
+
+    return CallerLogins(Credentials(MemoryStore(), lambda: keys_of({}, None)))
+
+
+async def _not_shown(_: str) -> None:
+    from toolfold_adapters.gateway.upstream.life import LoginFailed
+
+    raise LoginFailed("nobody has logged in there: `toolfold login` does so")
 
 
 def initial_view(

@@ -7,14 +7,16 @@ import os
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from toolfold import Store
+from toolfold import ConfigError, Store
 
 if TYPE_CHECKING:
     from toolfold_adapters.gateway.callers.credentials import Credentials
+    from toolfold_adapters.gateway.callers.keys import Keys
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -75,17 +77,36 @@ async def open_credentials(store: Store | None) -> AsyncGenerator[Credentials]:
     Args:
         store: The store of the sessions, if they have one; it is not closed.
     """
-    from toolfold_adapters.gateway.callers.credentials import Credentials
-    from toolfold_adapters.gateway.callers.keys import keys_of
     from toolfold_adapters.gateway.stored import stored_folder
     from toolfold_adapters.stores import MemoryStore, SQLiteStore
 
     folder = stored_folder("tokens")
     if store is not None:
         here = isinstance(store, SQLiteStore | MemoryStore)
-        yield Credentials(store, partial(keys_of, os.environ, folder if here else None))
+        yield await _with_keys(store, folder if here else None, "the store")
         return
     path = folder / "credentials.db"
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     async with SQLiteStore(path) as own:
-        yield Credentials(own, partial(keys_of, os.environ, folder))
+        yield await _with_keys(own, folder, str(path))
+
+
+async def _with_keys(store: Store, folder: Path | None, place: str) -> Credentials:
+    """Return the credentials in a store; a key is made for them only if there are none that another has encrypted."""
+    from toolfold_adapters.gateway.callers.credentials import Credentials
+    from toolfold_adapters.gateway.callers.keys import OWN_FILE, VARIABLE, keys_of
+
+    found = Credentials(store, partial(keys_of, os.environ, folder))
+    if folder is None or os.environ.get(VARIABLE, "").strip() or (folder / OWN_FILE).exists():
+        return found
+    if not await found.has_any():
+        return found
+    lost = (
+        f"the key in {folder / OWN_FILE} is gone, and {place} has credentials that it has encrypted: put it back or "
+        f"set {VARIABLE}; without it, remove {place}, and everybody logs in anew"
+    )
+
+    def refused() -> Keys:
+        raise ConfigError(lost)
+
+    return Credentials(store, refused)

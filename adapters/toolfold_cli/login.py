@@ -77,8 +77,21 @@ async def _log_in(
     elif principal is None:
         _store_own(name, upstream, _token(from_input))
     else:
+        _check_known(config, principal, issuer)
         await _store_for(name, upstream, _token(from_input), principal, issuer, store)
     show(f"Logged in at {name}{'' if principal is None else f' as {principal}'}.")
+
+
+def _check_known(config: GatewayConfig, principal: str, issuer: str | None) -> None:
+    """Raise `Failed` for a caller who has no rights, as far as that can be told without a token."""
+    from toolfold_adapters.gateway.config.settings import CLAIM, EVERYBODY
+
+    rows = config.rights
+    if rows and principal not in rows and EVERYBODY not in rows and not any(key.startswith(CLAIM) for key in rows):
+        who = principal if issuer is None else f"{principal} of {issuer}"
+        raise Failed(
+            f"{who} has no row of rights in {config.source}, which has those of {', '.join(rows)}: check the name."
+        )
 
 
 def _server(config: GatewayConfig, server: str | None) -> str:

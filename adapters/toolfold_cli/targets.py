@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway.callers.rights import Rights
     from toolfold_adapters.gateway.upstream.pool import PlaceOf, Pool
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
+    from toolfold_adapters.gateway.upstream.wire import OpenUrl
     from toolfold_adapters.mcp.answer.render import ForeignDefinition
 
 FORMS = (
@@ -231,6 +232,7 @@ async def open_target(
     place_of: PlaceOf | None = None,
     callers: CallerLogins | None = None,
     keys: Sequence[bytes] = (),
+    open_url: OpenUrl | None = None,
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -252,6 +254,7 @@ async def open_target(
         place_of: Returns what has to be equal for a command to be shared; see `open_gateway`.
         callers: What each of several callers logs in with at the servers of a gateway (SPEC GWY-19).
         keys: What the ids of tasks are signed with (SPEC GWY-18).
+        open_url: Shows a page to the user, where a server wants a login.
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -278,6 +281,7 @@ async def open_target(
         clock=elapsed,
         transport=Transports(
             stored_folder("tokens"),
+            open_url,
             environment="minimal" if many_callers else "inherited",
             own=frozenset(own_variables),
             environ=environ,

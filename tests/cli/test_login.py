@@ -52,3 +52,26 @@ def test_keys_that_are_printed_can_be_used_and_one_that_is_wrong_is_not_shown(
     refused = invoke("logins")
     assert refused.exit_code == 1
     assert "wrong-key" not in refused.output
+
+
+def test_a_key_that_is_lost_is_not_replaced_where_there_are_credentials(board: str, tmp_path: Path) -> None:
+    assert invoke("login", board, "--as", "alice", "--token", "-", stdin=SECRET).exit_code == 0
+    key = tmp_path / "data" / "toolfold" / "tokens" / "key"
+    kept = key.read_text()
+    key.unlink()
+    for command in (["logins"], ["login", board, "--as", "bob", "--token", "-"]):
+        refused = invoke(*command, stdin=SECRET)
+        assert refused.exit_code == 1
+        assert not key.exists()
+    key.write_text(kept)
+    key.chmod(0o600)
+    assert "alice" in invoke("logins").output
+
+
+def test_a_credential_is_stored_for_none_whom_the_rows_do_not_know(board: str, tmp_path: Path) -> None:
+    file = tmp_path / "rows.toml"
+    file.write_text(f'{BOARD}[rights.alice]\naccess = "read"\n')
+    refused = invoke("login", str(file), "--as", "alcie", "--token", "-", stdin=SECRET)
+    assert refused.exit_code == 1
+    assert "alcie has no row of rights" in refused.output
+    assert invoke("login", str(file), "--as", "alice", "--token", "-", stdin=SECRET).exit_code == 0

@@ -26,7 +26,7 @@ from ..observe.audit import Audit
 from .beside import beside
 from .callers.allowances import Allowances
 from .callers.rights import Rights
-from .config.read import has_rights, rights_in
+from .config.read import bounds_in, bounds_of, has_rights
 from .config.settings import Entry, GatewayConfig, RightsConfig
 from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
@@ -452,9 +452,9 @@ class Gateway:
         """Have nobody any rights while a wrong configuration has other rows than are served, or can't be read."""
         place, known = self._config.place or self._config.source, None
         with suppress(ToolfoldError):
-            known = rights_in(place)
+            known = bounds_in(place)
         served = self._config.rights
-        if (served or has_rights(place)) and not (known and known == served):
+        if (served or has_rights(place)) and not (known and known[0] and known == bounds_of(self._config)):
             self._rights_problem = str(error)
             log.error("what callers may do can't be read, so nobody may do anything until it is put right")
 

@@ -25,7 +25,7 @@ from ..mcp.existing.grouping import matches
 from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
 from ..profiles import in_their_parents
 from .callers.rights import NO_RIGHTS, Rights
-from .config.settings import Access, GatewayConfig, UpstreamConfig
+from .config.settings import CLAIM, Access, GatewayConfig, UpstreamConfig
 from .finding import Finder
 from .grouping import Placed, PlacedGroup, aliases, grouped
 from .upstream.definitions import Usable
@@ -293,6 +293,8 @@ def _rights(
             raise ConfigError(f"{config.source}, {place}: there is no server {missing[0]!r}.")
         if row.profile is not None and row.profile not in named:
             raise ConfigError(f"{config.source}, {place}: there is no profile {row.profile!r}.")
+        if not key.startswith(CLAIM) and ("=" in key or key.partition(":")[0].lower() in ("claim", "claims", "scope")):
+            warnings.append(f"{config.source}, {place}: that names a caller; a row of a claim is claim:NAME=VALUE.")
         for path in row.groups:
             if path not in groups and not _may_come(config, unknown, path):
                 warnings.append(f"{config.source}, {place}: there is no group {path!r} now.")

@@ -257,6 +257,13 @@ class UpstreamRegistration:
         """Return whether a session has anything of an upstream, or may have once more is known of it (SPEC ISO-2)."""
         return _admits(self._config, self._layout, server, profile)
 
+    def admits_all(self, server: str, profile: Profile | None) -> bool:
+        """Return whether a session may have whatever an upstream has: nothing says of other methods what they do."""
+        if profile is None:
+            return True
+        bounds = self._layout.bounds.get(server, ())
+        return profile.keeps(reads=False) and profile.keeps(reads=True) and all(map(profile.admits, bounds))
+
     def tools_of(self, server: str, catalog: Catalog) -> frozenset[str]:
         """Return the tools of an upstream that a session has by its catalog, by what the upstream calls them."""
         components = self._layout.components.items()

@@ -239,6 +239,7 @@ class StoredSessions:
         notifies: bool = False,
         about: Any = None,
         what: str = "",
+        most: int | None = None,
     ) -> Session:
         """Return a session whose groups are all inherited from `owner`; its first transition creates its record.
 
@@ -252,6 +253,7 @@ class StoredSessions:
             notifies: Whether it records which lists changed until they are claimed.
             about: What an adapter stores with it, as a JSON value.
             what: Part of its name in logs and events, where that is not its key, which other processes know.
+            most: How many sessions of this kind its caller may have, if that is fewer than others may.
         """
         key = self.key(name)
         identity = self._tools.runtime.new_identity(what) if self._local else key
@@ -268,7 +270,7 @@ class StoredSessions:
             notifies=notifies,
             about=about,
         )
-        self._store_under(key, session, content)
+        self._store_under(key, session, content, most)
         self._tools.pool.meet(session)
         return session
 
@@ -324,12 +326,13 @@ class StoredSessions:
                 if not await self._take_over(self.key(name)):  # it has not expired, so another process was faster
                     await anyio.sleep(PAUSE)
 
-    async def _admit(self, key: str, session: Session, content: Content) -> int:
+    async def _admit(self, key: str, session: Session, most: int | None, content: Content) -> int:
         """Create the record of a session, after others have ended if that makes room; return its version (SES-4)."""
         limit, caller = self._upkeep.kind.limit, session.caller
-        place = Place(self._prefix, caller, limit.total, limit.per_caller)
+        own = min((one for one in (limit.per_caller, most) if one is not None), default=None)
+        place = Place(self._prefix, caller, limit.total, own)
         create = partial(self._store.create, key, content, place, self._upkeep.kind.lifetime)
-        if (version := await self._upkeep.admit(create, caller)) is None:
+        if (version := await self._upkeep.admit(create, caller, own)) is None:
             self._tools.pool.remove(session)
             raise KeyInUse("There is a stored session of that name already.")
         if not self._local:
@@ -352,14 +355,14 @@ class StoredSessions:
         self._known[key] = session
         return session
 
-    def _store_under(self, key: str, session: Session, content: Content) -> None:
+    def _store_under(self, key: str, session: Session, content: Content, most: int | None = None) -> None:
         """Have the changes of a session recorded under a key, in a record with some content."""
         session.state.journal = Journal(
             store=self._store,
             key=key,
             tools=self._tools.name,
             steps=self._steps,
-            admit=partial(self._admit, key, session),
+            admit=partial(self._admit, key, session, most),
             find=self._get,
             left=self._left,
             is_local=self._local,

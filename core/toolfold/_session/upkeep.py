@@ -126,16 +126,19 @@ class Upkeep(Generic[K]):
     end: Callable[[K, bool], Coroutine[Any, Any, bool]]
     heirs: list[Upkeep[K]] = field(factory=list["Upkeep[K]"])
 
-    async def admit(self, create: Callable[[], Coroutine[Any, Any, Created]], caller: Caller) -> int | None:
+    async def admit(
+        self, create: Callable[[], Coroutine[Any, Any, Created]], caller: Caller, most: int | None = None
+    ) -> int | None:
         """Create a session, after others have ended if that makes room, and return its version (SPEC SES-4).
 
-        `None` if there is one of its name. Raises `QuotaExceeded` if there is no room, and none is made.
+        `None` if there is one of its name. `most` is how many the caller may have, if that is fewer than others may.
+        Raises `QuotaExceeded` if there is no room, and none is made.
         """
         while not isinstance(outcome := await create(), int):
             if outcome == "exists":
                 return None
             if not await self._make_room(caller):
-                raise await self._refusal(caller, own=outcome == "caller_full")
+                raise await self._refusal(caller, own=outcome == "caller_full", most=most)
         return outcome
 
     async def _make_room(self, caller: Caller) -> bool:
@@ -145,9 +148,9 @@ class Upkeep(Generic[K]):
         idlest = await self.idlest(caller) if self.kind.limit.when_full == "end_idlest" else None
         return idlest is not None and await self.end(idlest, True)
 
-    async def _refusal(self, caller: Caller, *, own: bool) -> QuotaExceeded:
+    async def _refusal(self, caller: Caller, *, own: bool, most: int | None) -> QuotaExceeded:
         what, limit = self.kind.what, self.kind.limit
-        bound = (limit.per_caller if own else limit.total) or 0
+        bound = (most or limit.per_caller if own else limit.total) or 0
         if self.kind.lifetime == inf:
             return QuotaExceeded(what, bound, "close one before you open another")
         seconds = await self.expiry(caller, own)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from contextvars import ContextVar
+from hashlib import sha256
 
 from attrs import define, field
 
@@ -24,6 +25,9 @@ class Acting:
     subject: str = field(default="", repr=False)
 
 
+_OF_TOKEN = frozenset(["exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash", "c_hash", "sid", "session_state"])
+"""Claims that say of a token, or of the session in which it was given, and nothing of its subject."""
+
 acting: ContextVar[Acting | None] = ContextVar("toolfold_gateway_acting", default=None)
 """For whom a connection is opened; `None` for one that only asks what a server offers, as nobody."""
 
@@ -32,11 +36,13 @@ def whose(config: UpstreamConfig, principal: Principal) -> str:
     """Return whose connections and credentials there are at a server, of those of several callers.
 
     A person has the same through every client. What is got for a token has what that one may do, so it is of the client
-    and the scopes, too.
+    and the scopes, too, and of the claims that are not another with each token.
     """
     if config.exchange is None:
         return principal.identity
-    return json.dumps([principal.key, sorted(principal.scopes)])
+    claims = {name: one for name, one in principal.claims.items() if name not in _OF_TOKEN}
+    digest = sha256(json.dumps(claims, sort_keys=True, default=str).encode()).hexdigest()
+    return json.dumps([principal.key, sorted(principal.scopes), digest])
 
 
 def by_each(config: UpstreamConfig, *, several: bool) -> bool:

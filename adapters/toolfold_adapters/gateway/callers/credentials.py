@@ -162,6 +162,11 @@ class Credentials:
             log.warning("a credential is left out, for it can't be read: %s", damaged)
         return sorted(found, key=lambda one: (one[1].principal, one[1].server))
 
+    async def has_any(self) -> bool:
+        """Return whether there is any credential, or has been; no key is needed for that. Raises `StoreError`."""
+        found = [await self._store.read(_index_key(shard)) for shard in range(SHARDS)]
+        return any(one is not None for one in found)
+
     async def check(self) -> None:
         """Find out whether credentials can be used; raises `CredentialsUnavailable`."""
         with self._noted():

@@ -243,10 +243,9 @@ class CallerLogins:
         begun = None if config is None else await self.credentials.taken(f"{_STATE}{state}")
         if asked is None or config is None or begun is None:
             return None
-        if await self.credentials.taken(f"{_LINK}{asked.name}") is None:
-            return None
         login = self._login(asked, config)
         await login.finish(code, begun["verifier"], iss, asked.known)
+        await self.credentials.taken(f"{_LINK}{asked.name}")  # not before: a login that fails can be made again
         self._made(asked.key)
         return asked
 

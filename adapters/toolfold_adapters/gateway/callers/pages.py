@@ -65,7 +65,7 @@ class LoginPages:
             answer = _page("Not now", "<p>Credentials can't be stored at the moment. Try again later.</p>", 503)
         except LoginFailed as error:
             log.warning("a login failed: %s", error)
-            answer = _page("Not logged in", f"<p>{html.escape(str(error))}.</p>", 502)
+            answer = _page("Not logged in", f"<p>{html.escape(str(error))}. Open your link again.</p>", 502)
         except ClientDisconnect:
             return
         await answer(scope, receive, send)

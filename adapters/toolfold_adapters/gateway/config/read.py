@@ -74,6 +74,10 @@ _TABLES: dict[str, Any] = {
 _NOT_IN_FILES = ("source", "place", "left_out", "problems")
 
 
+Bounds = tuple[dict[str, RightsConfig], dict[str, ProfileConfig], dict[str, GroupConfig]]
+"""The rows of rights, with the profiles that they name, and the groups if they name any or such a profile may."""
+
+
 def load_config(
     path: str | Path, environ: Mapping[str, str] | None = None, folder: Path | None = None
 ) -> GatewayConfig:
@@ -139,12 +143,35 @@ def parse_config(
     return reader.config({}, problems)
 
 
-def rights_in(path: str | Path) -> Mapping[str, RightsConfig]:
+def bounds_in(path: str | Path) -> Bounds:
     """Return what callers may do, as a file says it whatever else is in it; raises `ConfigError`."""
+    data = read_table(Path(path))
     try:
-        return TypeAdapter(dict[str, RightsConfig]).validate_python(read_table(Path(path)).get("rights", {}))
+        return _bounds(
+            TypeAdapter(dict[str, RightsConfig]).validate_python(data.get("rights", {})),
+            TypeAdapter(dict[str, ProfileConfig]).validate_python(data.get("profiles", {})),
+            TypeAdapter(dict[str, GroupConfig]).validate_python(data.get("groups", {})),
+        )
     except ValidationError as error:
-        raise ConfigError(f"{path}, rights: {error}") from error
+        raise ConfigError(f"{path}, rights, profiles and groups: {error}") from error
+
+
+def bounds_of(config: GatewayConfig) -> Bounds:
+    """Return the same of a configuration."""
+    return _bounds(config.rights, config.profiles, config.groups or {})
+
+
+def _bounds(
+    rights: Mapping[str, RightsConfig], profiles: Mapping[str, ProfileConfig], groups: Mapping[str, GroupConfig]
+) -> Bounds:
+    left, named = [row.profile for row in rights.values()], dict[str, ProfileConfig]()
+    while left:
+        name = left.pop()
+        if name is not None and name in profiles and name not in named:
+            named[name] = profiles[name]
+            left.append(profiles[name].within)
+    of_groups = named or any(row.groups for row in rights.values())
+    return dict(rights), named, dict(groups) if of_groups else {}
 
 
 def has_rights(path: str | Path) -> bool:

@@ -51,10 +51,12 @@ class Dialogue:
     Attributes:
         call: The client's present request.
         principal: Whose it is: nobody else's request continues it.
+        about: What it is of: a request for something else does not continue it either.
     """
 
     call: RequestInProgress
     principal: Principal
+    about: object = None
     _open: dict[str, _Question] = field(factory=dict[str, _Question])
     _asked: tuple[str, ...] = ()
     _news: anyio.Event = field(factory=anyio.Event)
@@ -146,6 +148,7 @@ class Dialogues:
         call: RequestInProgress,
         principal: Principal,
         perform: Callable[[RequestInProgress], Awaitable[dict[str, Any]]],
+        about: object,
         *,
         passes: bool = False,
     ) -> dict[str, Any] | InputRequired:
@@ -155,6 +158,7 @@ class Dialogues:
             call: The client's request.
             principal: Whose it is.
             perform: Makes the call.
+            about: What the call is of.
             passes: Whether what the upstream answers with passes, so that a token of another kind is the upstream's.
 
         Raises:
@@ -164,12 +168,12 @@ class Dialogues:
         token = (params or {}).get("requestState")
         if token is None or (passes and not self.wait_for(call)):
             call.passes = passes
-            dialogue = Dialogue(call, principal)
+            dialogue = Dialogue(call, principal, about)
             call.asks = dialogue.ask
             self._tasks.start_soon(dialogue.run, lambda: perform(call))
         else:
             found = self._waiting.get(token) if isinstance(token, str) else None
-            if found is None or found.dialogue.principal != principal:
+            if found is None or (found.dialogue.principal, found.dialogue.about) != (principal, about):
                 raise ToolError("The call that this answers is no longer waiting; make it again.")
             dialogue = self._taken(token)
             dialogue.call.ctx = call.ctx

@@ -176,7 +176,8 @@ class Forwarding:
         awaited = asked.method == "tools/call" and may_be_awaited(asked.upstream, client.capabilities, call)
         try:
             if call.modern and client.capabilities and (translated or awaited):
-                return await self.dialogues.go_on(call, client.principal, perform, passes=not translated)
+                about = asked.upstream.key, asked.item
+                return await self.dialogues.go_on(call, client.principal, perform, about, passes=not translated)
             return await perform(call)
         except LoginRequired as required:
             return asking(required, client, call, self.pages)
@@ -203,11 +204,6 @@ class Forwarding:
             return answer
         finally:
             self._clients.release(client)  # not before: the call may outlive the request that began it
-
-    def may_destroy(self, principal: Principal) -> bool:
-        """Return whether a caller may ask for what nobody says of whether it only reads."""
-        row = self._row_of(principal)
-        return row is None or row.access == "destructive"
 
 
 def _message(item: Item, arguments: Mapping[str, Any]) -> tuple[str, dict[str, Any]]:

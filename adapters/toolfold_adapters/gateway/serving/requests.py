@@ -189,8 +189,8 @@ class Requests:
             if len(found) > 1:
                 raise extensions.ambiguous(ctx.method, found)
             (upstream,) = found
-            if not self._gateway.forwarding.may_destroy(client.asks_as[0]):
-                raise ToolError(f"{quoted(ctx.method)} may change something, which you may not.")
+            if not self._gateway.registration.admits_all(upstream.key, session.profile):
+                raise ToolError(f"{quoted(ctx.method)} may do anything that {upstream.name} can, which you may not.")
             return await self._asked_of(upstream, ctx, client, asked)
 
     async def _resolved(
@@ -225,7 +225,7 @@ class Requests:
         async with self._handlers.session(ctx) as session:
             client = self._client(session, ctx)
             found = extensions.upstreams_for(ctx.method, self._admitted(session.profile))
-        if len(found) != 1 or not self._gateway.forwarding.may_destroy(client.asks_as[0]):
+        if len(found) != 1 or not self._gateway.registration.admits_all(found[0].key, session.profile):
             return None
         link = found[0].link(client)
         if link.wire is not None and await link.usable(None):
@@ -604,8 +604,9 @@ def _missing(upstreams: Iterable[Upstream], principal: Principal, failed: Mappin
     """Return what a model reads of servers of which nothing is known by now; an empty text if there are none."""
     late = [one for one in upstreams if not one.knows(principal)]
     own = [str(failed[one]) for one in late if one in failed]
-    reasons = [f"{one.name} {one.condition[1]}" for one in late if one not in failed]
-    return " ".join([*own, *reasons, *(["Ask again later, or do without."] if reasons else [])])
+    asked = [f"Open the group {one.name} to log in there." for one in late if one not in failed and one.by_each]
+    reasons = [f"{one.name} {one.condition[1]}" for one in late if one not in failed and not one.by_each]
+    return " ".join([*own, *asked, *reasons, *(["Ask again later, or do without."] if reasons else [])])
 
 
 async def _found_out(

@@ -316,7 +316,13 @@ class LegacySessions(ListedSessions):
         stored = self.stored
         assert stored is not None
         session = stored.draft(
-            name, selection.profile, caller_of(ctx), start=selection.paths, notifies=True, about=about
+            name,
+            selection.profile,
+            caller_of(ctx),
+            start=selection.paths,
+            notifies=True,
+            about=about,
+            most=self.most_sessions(principal_of(ctx)),
         )
         try:
             await stored.ensure(session)

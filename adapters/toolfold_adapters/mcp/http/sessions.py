@@ -163,7 +163,9 @@ class HttpSessions:
 
     async def _take(self, caller: Caller) -> None:
         """Take a place for a session, ending an idle one if need be and allowed; raises `Full`."""
-        most, known = self._legacy.most_sessions(principal_of(None)), len(http_sessions(self._server))
+        most = self._legacy.most_sessions(principal_of(None))
+        most = None if self._resumes else most  # the store counts those of all processes
+        known = len(http_sessions(self._server))
         if self._tally.exceeded(caller, most=most) or len(self._opened) > 2 * known + FORGOTTEN:
             self._forget_ended()
         if (exceeded := self._tally.exceeded(caller, most=most)) is not None:

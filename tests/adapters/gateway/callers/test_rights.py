@@ -26,9 +26,11 @@ from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, open_gate
 from toolfold_adapters.gateway.callers.rights import NO_RIGHTS, Forbidden, Rights, has_claim
 from toolfold_adapters.gateway.config.read import load_config
 from toolfold_adapters.gateway.config.settings import RightsConfig
+from toolfold_adapters.gateway.layout import layout_of
 from toolfold_adapters.mcp import Authentication, build_server, http_app
 from toolfold_adapters.mcp.principal import NOBODY, Principal
 from toolfold_adapters.observe.status import as_text, status_of
+from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("GWY-19")
 
@@ -281,6 +283,28 @@ async def test_sessions_of_a_caller_are_limited_and_those_of_others_are_not() ->
             pass
 
 
+HELLO = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}
+BEGIN = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": HELLO}
+
+
+@pytest.mark.spec("SAF-4")
+async def test_replicas_count_the_sessions_of_a_caller_together_and_a_request_elsewhere_is_no_further_one() -> None:
+    rows, store = {"ada": row("read", sessions=2), "*": row("read")}, MemoryStore()
+    async with served(rows, store=store) as here, served(rows, store=store) as there:
+        accepted = {"accept": "application/json, text/event-stream"}
+        begun: list[httpx2.Response] = []
+        async with here.http(sub="ada") as one, there.http(sub="ada") as other, there.http(sub="bob") as bob:
+            for http in (one, other):
+                begun.append(await http.post(URL, json=BEGIN, headers=accepted))
+            own = {"mcp-session-id": begun[0].headers["mcp-session-id"], "mcp-protocol-version": "2025-06-18"}
+            body = {"jsonrpc": "2.0", "id": 2, "method": "tools/list", "params": {}}
+            for http in (other, one):
+                assert '"tools"' in (await http.post(URL, json=body, headers={**accepted, **own})).text
+            third = await other.post(URL, json=BEGIN, headers=accepted)
+            assert "limit of 2" in third.text
+            assert "serverInfo" in (await bob.post(URL, json=BEGIN, headers=accepted)).text
+
+
 # -- what the rows say ------------------------------------------------------------------------------------------------
 
 
@@ -394,6 +418,45 @@ async def test_while_rows_can_not_be_read_nobody_has_any_rights_and_status_says_
             await edited(ONE)  # rows that are gone leave nobody with more than they had
             with pytest.raises(Forbidden, match="can't be read now"):
                 gateway.rights_of(ada)
+
+
+@pytest.mark.spec("ISO-3")
+async def test_what_a_row_names_that_is_narrowed_beside_a_mistake_leaves_nobody_any_rights(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    rows = '[rights.ada]\naccess = "read"\nprofile = "small"\n[profiles.small]\navailable = ["{}"]\n'
+    file.write_text(ONE + rows.format("*"))
+    done: list[str] = []
+
+    async def changes() -> AsyncIterator[str]:
+        file.write_text(ONE + rows.format("one") + "[budgets]\nwrong = 1\n")
+        yield ""
+        with pytest.raises(Forbidden, match="can't be read now"):
+            gateway.rights_of(Principal("ada"))
+        done.append("")
+
+    gateway = open_gateway(
+        load_config(file), runtime=Runtime(clock=Clock(), transport=House(lambda _: Annotated()).transport)
+    )
+    with anyio.fail_after(SECONDS):
+        async with gateway:
+            gateway.follow(lambda: load_config(file), changes())
+            await anyio.wait_all_tasks_blocked()
+    assert done
+
+
+@pytest.mark.parametrize("key", ["claim=role", "Claim:role=admin", "role=admin"])
+def test_a_row_that_is_meant_for_a_claim_and_names_a_caller_is_warned_of(key: str, tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'{ONE}[rights."{key}"]\naccess = "read"\n')
+    warnings = layout_of(load_config(file), {}).warnings
+    assert any("a row of a claim is claim:NAME=VALUE" in warning for warning in warnings)
+
+
+def test_a_key_that_a_row_does_not_have_is_refused(tmp_path: Path) -> None:
+    file = tmp_path / "gateway.toml"
+    file.write_text(f'{ONE}[rights.ada]\naccess = "read"\nserver = ["one"]\n')
+    with pytest.raises(ConfigError, match="server: is not known here; remove it, or use one of access, servers"):
+        load_config(file)
 
 
 @pytest.mark.spec("ISO-3")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
-from types import MappingProxyType
 from typing import Any
 
 import anyio
@@ -17,7 +16,7 @@ from mcp_types.version import LATEST_HANDSHAKE_VERSION, LATEST_MODERN_VERSION
 from tests.adapters.gateway.inprocess import SECONDS, config_of, wired
 from toolfold import ProtocolError
 from toolfold_adapters.gateway import Runtime, open_gateway
-from toolfold_adapters.gateway.config.settings import RightsConfig
+from toolfold_adapters.gateway.config.settings import GroupConfig, ProfileConfig, RightsConfig
 from toolfold_adapters.gateway.serving.extensions import RESOLUTION, RESOLVE
 from toolfold_adapters.gateway.upstream.wire import Wire
 from toolfold_adapters.mcp import build_server
@@ -64,7 +63,9 @@ class Extended:
                 self.notified.set()
             return []
         about = {"capabilities": {"tools": {}, **self.extensions}, "serverInfo": {"name": self.name, "version": "1"}}
-        known: dict[str, Any] = {"tools/list": {"tools": [{"name": "rain", "inputSchema": OBJECT}]}}
+        known: dict[str, Any] = {
+            "tools/list": {"tools": [{"name": name, "inputSchema": OBJECT} for name in ("rain", "sun")]}
+        }
         known["server/discover"] = {"supportedVersions": [LATEST_MODERN_VERSION], **about} if self.modern else None
         known["initialize"] = None if self.modern else {"protocolVersion": LATEST_HANDSHAKE_VERSION, **about}
         if method in known and known[method] is None:
@@ -79,13 +80,11 @@ class Extended:
 
 
 @asynccontextmanager
-async def client_of(
-    *servers: Extended, notified: list[Any] | None = None, rights: Mapping[str, RightsConfig] = MappingProxyType({})
-) -> AsyncGenerator[Wire]:
+async def client_of(*servers: Extended, notified: list[Any] | None = None, **settings: Any) -> AsyncGenerator[Wire]:
     """A client of a gateway of these servers, of their era, which declares an extension of its own."""
     modern, by_name = servers[0].modern, {one.name: one for one in servers}
     config = config_of(*by_name, "plain", mode="auto" if modern else "legacy")
-    config = config.model_copy(update={"rights": dict(rights)})
+    config = config.model_copy(update=settings)
     by_name["plain"] = Extended("plain", modern, {})
     runtime = Runtime(clock=lambda: 0.0, transport=lambda upstream, name: by_name[name].transport())
     able = {"extensions": {"example.org/weather": {"v": 1}}}
@@ -195,13 +194,25 @@ async def test_a_call_is_resolved_by_the_server_of_its_tool_with_the_names_of_ei
     assert one.asked == []
 
 
+GROUPS = {"wet": GroupConfig(tools=("*rain",)), "cold": GroupConfig(tools=("*sun",))}
+PARTS: Mapping[str, Mapping[str, Any]] = {
+    "what reads": {"rights": {"*": RightsConfig(access="read")}},
+    "what destroys nothing": {"rights": {"*": RightsConfig(access="write")}},
+    "a profile of what reads": {
+        "profiles": {"p": ProfileConfig(available=("*",), read_only=True)},
+        "rights": {"*": RightsConfig(access="destructive", profile="p")},
+    },
+    "a group of it": {"groups": GROUPS, "rights": {"*": RightsConfig(access="destructive", groups=("wet",))}},
+}
+
+
 @pytest.mark.spec("GWY-19", "ISO-2")
 @ERAS
-@pytest.mark.parametrize("access", ["read", "write"])
-async def test_who_may_not_do_everything_asks_nothing_of_an_extension(modern: bool, access: Any) -> None:
+@pytest.mark.parametrize("part", PARTS)
+async def test_who_may_not_do_everything_asks_nothing_of_an_extension(modern: bool, part: str) -> None:
     server = weather(modern=modern)
-    async with client_of(server, rights={"*": RightsConfig(access=access)}) as wire:
-        with pytest.raises(ProtocolError, match="weather/at may change something, which you may not"):
+    async with client_of(server, **PARTS[part]) as wire:
+        with pytest.raises(ProtocolError, match=r"weather/at may do anything that .* can, which you may not"):
             await wire.request("weather/at", {"city": "Basel"})
         await wire.notify("notifications/weather/moved", {"to": "Basel"})
         await anyio.wait_all_tasks_blocked()

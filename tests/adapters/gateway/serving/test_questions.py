@@ -13,7 +13,7 @@ import mcp_types as t
 import pytest
 from mcp import Client, MCPError
 
-from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served
+from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served, wired
 from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.test_handle_delivery import text_of
@@ -96,6 +96,22 @@ async def test_a_server_that_has_become_modern_asks_a_modern_client_within_its_f
         assert not upstream.modern
         assert "3" in text_of(await client.call_tool("elicit"))
         assert upstream.modern
+
+
+@pytest.mark.spec("ISO-2")
+async def test_a_call_that_waits_is_continued_by_a_request_for_the_same_tool_alone() -> None:
+    able: dict[str, Any] = {"elicitation": {"form": {}}}
+    async with served(House(), config_of("shop", mode="legacy")) as (_, server), wired(server, "auto", able) as wire:
+        asked = await wire.request("tools/call", {"name": "elicit", "arguments": {}})
+        (name,) = asked["inputRequests"]
+        answer = {
+            "requestState": asked["requestState"],
+            "inputResponses": {name: {"action": "accept", "content": {"count": 3}}},
+        }
+        refused = await wire.request("tools/call", {"name": "cart", "arguments": {}, **answer})
+        assert "no longer waiting" in str(refused["content"])
+        done = await wire.request("tools/call", {"name": "elicit", "arguments": {}, **answer})
+        assert '"count":3' in str(done["content"]).replace(" ", "")
 
 
 @ERAS

@@ -8,9 +8,11 @@ import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from hashlib import sha256
+from pathlib import Path
 from typing import Any
 
 import anyio
+import anyio.to_thread
 import httpx2
 import pytest
 from attrs import define, field
@@ -31,6 +33,7 @@ from mcp.shared.auth import OAuthClientInformationFull, OAuthToken
 from mcp_types import URL_ELICITATION_REQUIRED, ElicitCompleteNotification, ElicitResult
 from pydantic import AnyHttpUrl
 
+from tests.cli.support import invoke
 from tests.process.adapters.gateway.upstream.test_oauth import listening
 from toolfold import Store
 from toolfold_adapters.gateway import Gateway, GatewayConfig, Runtime, UpstreamConfig, open_gateway
@@ -382,6 +385,39 @@ async def test_what_comes_back_to_another_session_is_refused(world: World) -> No
         assert (await bobs.get(back)).status_code == httpx2.codes.NOT_FOUND
         assert await said(bob, "board__whoami") == "bob"
         assert "as himself" in await said(alice, "board__whoami")
+
+
+async def test_a_login_that_fails_at_its_end_can_be_made_again_by_the_same_link(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    base = await world.gateway()
+    async with world.client(base, "alice", "legacy") as alice:
+        link = link_in(await said(alice, "board__whoami"))
+        with monkeypatch.context() as patch:
+            patch.setattr(Accounts, "load_authorization_code", refused)
+            assert "Open your link again" in await log_in(world, "alice", link)
+        assert link_in(await said(alice, "board__whoami")) == link
+        assert "logged in" in await log_in(world, "alice", link)
+        assert await said(alice, "board__whoami") == "alice"
+        assert "has been used" in await log_in(world, "alice", link)
+
+
+async def refused(*_: Any) -> None:
+    return None
+
+
+async def test_to_check_what_a_caller_may_do_logs_nobody_in(
+    world: World, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))
+    monkeypatch.setattr("webbrowser.open", pytest.fail)
+    file = tmp_path / "gateway.toml"
+    for auth in ("caller", "shared"):
+        url = world.upstreams["board"].url
+        file.write_text(f'[upstreams.board]\nurl = "{url}"\nauth = "{auth}"\n[upstreams.more]\nurl = "{url}"\n')
+        done = await anyio.to_thread.run_sync(invoke, "check", str(file), "--as", "alice")
+        assert "board" in done.output
+    assert world.accounts.logins == []
 
 
 async def test_tokens_are_refreshed_for_their_owner_by_one_replica_and_nobody_is_asked(world: World) -> None:

@@ -59,9 +59,9 @@ class Issuer:
     subjects: list[str] = field(factory=list)
     refused: dict[str, tuple[Any, int]] = field(factory=dict)
 
-    def issue(self, name: str, client: str = "desktop", scopes: tuple[str, ...] = ()) -> str:
+    def issue(self, name: str, client: str = "desktop", scopes: tuple[str, ...] = (), **more: Any) -> str:
         token = f"of-{name}-{secrets.token_hex(16)}"
-        claims = {"iss": "https://login.example.org"}
+        claims = {"iss": "https://login.example.org", "jti": token, "iat": time.time(), **more}
         self.owners[token] = AccessToken(
             token=token, client_id=client, subject=name, scopes=list(scopes), claims=claims
         )
@@ -168,14 +168,14 @@ async def test_each_caller_acts_by_what_his_own_token_is_exchanged_for_and_repli
     assert not [token for token in (*tokens.values(), *world.issuer.server.owners) if token in stored]
 
 
-async def test_what_is_got_for_a_token_is_of_its_client_and_its_scopes_too(world: World) -> None:
+async def test_what_is_got_for_a_token_is_of_its_client_its_scopes_and_its_claims_too(world: World) -> None:
     base = await world.gateway()
-    more: list[Any] = [{}, {"client": "phone"}, {"scopes": ("admin",)}, {}]
+    more: list[Any] = [{"role": "admin"}, {"client": "phone"}, {"scopes": ("admin",)}, {}, {"role": "admin"}, {}]
     tokens = [world.issuer.issue("alice", **one) for one in more]
     for token in tokens:
         async with client_with(base, token, "auto") as client:
             assert await said(client, TOOL) == "alice"
-    assert world.issuer.subjects == tokens[:3]
+    assert world.issuer.subjects == tokens[:4]  # a claim that is lost counts at once
 
 
 @pytest.mark.parametrize(("lifetime", "later", "exchanges"), [(3600, 3000, 1), (3600, 3595, 2), (None, 10**6, 1)])

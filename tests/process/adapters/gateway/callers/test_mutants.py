@@ -81,7 +81,7 @@ LISTED = himself.test_what_one_caller_is_listed_is_not_listed_to_another_before_
 REFRESHED = himself.test_tokens_are_refreshed_for_their_owner_by_one_replica_and_nobody_is_asked
 CAME_BACK = himself.test_what_comes_back_to_another_session_is_refused
 LINK = himself.test_a_link_works_for_whom_it_was_given_and_once
-SCOPES = exchanged.test_what_is_got_for_a_token_is_of_its_client_and_its_scopes_too
+SCOPES = exchanged.test_what_is_got_for_a_token_is_of_its_client_its_scopes_and_its_claims_too
 MUTANTS: Mapping[str, tuple[Patch, type[Any], Scenario]] = {
     "credentials by server alone": (credentials_by_server, himself.World, logs_in),
     "exchanged tokens by server alone": (credentials_by_server, exchanged.World, exchanges),
