@@ -158,7 +158,7 @@ async def _form(request: Request) -> dict[str, str]:
 
 
 def _not_logged_in() -> HTMLResponse:
-    return _page("Not logged in", "<p>The login was declined, or ended early. Ask for a new link.</p>", 400)
+    return _page("Not logged in", "<p>The login was declined, or ended early. Open your link again.</p>", 400)
 
 
 def _done(asked: Asked) -> HTMLResponse:
