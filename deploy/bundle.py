@@ -25,7 +25,7 @@ PROJECT = """[project]
 name = "toolfold-bundle"
 version = "{version}"
 requires-python = ">=3.11"
-dependencies = ["toolfold[cli]"]
+dependencies = ["toolfold[cli,meaning]"]
 
 [tool.uv.sources]
 toolfold = {{ path = "{wheel}" }}

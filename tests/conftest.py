@@ -28,6 +28,9 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs o
 # Tests see no runtime of whoever runs them, and leave none in its place.
 os.environ["TOOLFOLD_RUNTIME"] = str(Path(tempfile.gettempdir()) / f"toolfold-tests-{os.getpid()}")
 
+# Which model is installed, and when its index is made, changes no test but those of models.
+os.environ["TOOLFOLD_SEARCH"] = "bm25"
+
 # A busy machine must fail no test, so there are no deadlines. To measure coverage, few examples do.
 settings.register_profile("few", deadline=None, max_examples=5)
 settings.register_profile("quick", deadline=None, max_examples=50)
@@ -70,3 +73,9 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
 def anyio_backend() -> str:
     """The event loop that async tests run on."""
     return "asyncio"
+
+
+@pytest.fixture(autouse=True)
+def words_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have gateways in this process rank by words unless a test says otherwise, whatever is installed."""
+    monkeypatch.setattr("toolfold_adapters.search.meaning.installed_models", tuple)

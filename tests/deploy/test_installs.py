@@ -86,7 +86,7 @@ def test_an_entry_starts_a_command_of_ours_with_arguments_that_it_has(client: st
     assert entry.keys() == {"command", "args"}
     assert entry["command"] == PACKAGE["runtimeHint"] == "uvx"
     option, requirement, program, *arguments = entry["args"]
-    assert (option, requirement) == ("--from", f"toolfold[cli]=={SERVER['version']}")
+    assert (option, requirement) == ("--from", f"toolfold[cli,meaning]=={SERVER['version']}")
     assert program in PROJECT["scripts"]
     assert arguments == ["connect", configuration]
     check([*arguments[:-1], "mcp.json"])

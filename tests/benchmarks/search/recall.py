@@ -22,7 +22,6 @@ import anyio
 
 from toolfold import Ranker, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
-from toolfold_adapters.search.sentences import bert_encoder, packaged_model
 
 from .task_sets import Task, TaskSet, as_users_speak, own, task_sets
 
@@ -127,13 +126,12 @@ def main() -> None:
     parser.add_argument("folder", type=Path, nargs="?", help="has the public task sets, see task_sets.py")
     parser.add_argument("--fastmcp", metavar="PYTHON", help="the interpreter of an environment with FastMCP")
     parser.add_argument("--pydantic-ai", metavar="PYTHON", help="the interpreter of an environment with pydantic-ai")
-    parser.add_argument("--model", help="the folder or name of an embedding model in ONNX form, not the installed one")
+    parser.add_argument("--model", help="the folder or name of an embedding model in ONNX form")
     parser.add_argument("--tuning", action="store_true", help="ask the users' queries that are there to tune by")
     options = parser.parse_args()
     searchers: dict[str, Searcher] = {"plain FTS5": plain_fts5, "toolfold, BM25": toolfold_searcher(bm25)}
-    model = options.model or ((folder := packaged_model()) and bert_encoder(folder))
-    if model:
-        semantic = embeddings(model)
+    if options.model:
+        semantic = embeddings(options.model)
         searchers["toolfold, embeddings"] = toolfold_searcher(semantic)
         searchers["toolfold, BM25 and embeddings"] = toolfold_searcher(fused(bm25, semantic))
     if options.fastmcp:

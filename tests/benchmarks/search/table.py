@@ -27,7 +27,7 @@ from attrs import frozen
 from toolfold import Ranker, ToolSet
 from toolfold._view.search import writes
 from toolfold_adapters.search import bm25, by_meaning
-from toolfold_adapters.search.rankers import has_model
+from toolfold_adapters.search.meaning import has_model
 from toolfold_adapters.tokens import approximate_tokens
 
 from .recall import Searcher, foreign_searcher, plain_fts5, recall, tool_set

@@ -79,7 +79,8 @@ from toolfold.spi import frozen
 from ...files import quoted_key
 from ...hosts import Environment
 from ...names import ONE_SERVER, WIRE_SEPARATOR
-from ...search.rankers import bm25, by_meaning, has_model
+from ...search.meaning import by_meaning, has_model
+from ...search.rankers import bm25
 from ...skills import Skill
 from ...tally import share_of
 from ...tokens import ANSWER_TOKENS, LEAST_ANSWER_TOKENS, approximate_tokens
