@@ -28,9 +28,6 @@ if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in background jobs o
 # Tests see no runtime of whoever runs them, and leave none in its place.
 os.environ["TOOLFOLD_RUNTIME"] = str(Path(tempfile.gettempdir()) / f"toolfold-tests-{os.getpid()}")
 
-# Which model is installed, and when its index is made, changes no test but those of models.
-os.environ["TOOLFOLD_SEARCH"] = "bm25"
-
 # A busy machine must fail no test, so there are no deadlines. To measure coverage, few examples do.
 settings.register_profile("few", deadline=None, max_examples=5)
 settings.register_profile("quick", deadline=None, max_examples=50)

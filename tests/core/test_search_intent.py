@@ -156,7 +156,10 @@ async def test_where_none_fits_for_certain_the_answer_says_so_and_what_was_not_s
     tools.register("remove_note", answer, description="text", group="notes")
     async with tools.open_session() as session:
         result = await session.call("find_tools", {"query": query})
+        asked = await session.call("find_tools", {"query": query, "open": True})
+        assert session.active == (() if doubts else ("notes",))
     assert result.structured["found"] == ["notes.remove_note"]
+    assert asked.text.startswith("Nothing opened: it is not certain that any of these fits." if doubts else "Opened: ")
     doubt = f"No tool fits '{query}' for certain, and there may be none. The nearest by words:"
     assert (doubt in result.text) == doubts
     assert ("\nNot searched, as no tools of theirs are known:\n- pages" in result.text) == doubts

@@ -4,6 +4,7 @@ rankers      what orders tools by how well they match a query
 meaning      words and the models that packages ship, together
 e5           multilingual-e5-small, from a package that ships it
 minilm       all-MiniLM-L6-v2, from a package that ships it
+bert         what encodes texts by weights of few bits
 networks     the ONNX format, and what runs it
 sentences    models of sentences by folder or name, for `embeddings`
 """

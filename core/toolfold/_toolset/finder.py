@@ -40,6 +40,7 @@ _ROOM_FOR_GROUPS = 1_000
 _ADVICE = "Try other words for what it should do, in the language of the tools' own descriptions."
 
 _OPENED = "Opened: "
+_UNSURE = "it is not certain that any of these fits"
 _READY = "Can be called now"
 
 _DESCRIPTION = "Find tools in all groups, to get, list, create, edit or send things, and open them."
@@ -91,7 +92,7 @@ async def find_tools(context: Context, ranker: Ranker, arguments: Mapping[str, A
     best = findings.found
     view, change, why = context.request_view, Change(), ""
     opens = bool(arguments.get("open", False) and best and best[0].closed)  # more would make the list of a client long
-    if opens and not (why := objection(query, best[0], view)):
+    if opens and not (why := _UNSURE if findings.doubtful else objection(query, best[0], view)):
         try:
             change = await context.session.transition(activate=best[0].wanted, view=context.request_view)
         except REFUSALS as error:
@@ -113,9 +114,7 @@ def _answer(
         "tools": [context.to_wire(one.component.name) for one in best if not one.closed],
         "found": [context.to_wire(component.name) for component in tools],
     }
-    changes = (
-        [f"Nothing opened: {why}, which the query does not name."] if why else _changes(change, view.snapshot.catalog)
-    )
+    changes = [f"Nothing opened: {why}."] if why else _changes(change, view.snapshot.catalog)
     missing = _missing(view) if findings.doubtful or not best else []
     text = _text(query, findings, changes, _places(best, view, change.activated), missing)
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))

@@ -464,13 +464,14 @@ def objection(query: str, found: Found, view: RequestView) -> str:
     if names(query, component, view.to_wire):
         return ""
     if writes(component) and asked_by(query) in _READING:
-        return f"{view.to_wire(component.name)} may change things"
+        return f"{view.to_wire(component.name)} may change things, which the query does not name"
     closing = [
         path
         for path in snapshot.active
         if any(path in one and not one.isdisjoint(found.closed) for one in snapshot.catalog.exclusions)
     ]
-    return f"opening {found.closed[-1]} would close {', '.join(closing)}" if closing else ""
+    closes = f"opening {found.closed[-1]} would close {', '.join(closing)}, which the query does not name"
+    return closes if closing else ""
 
 
 def _does(component: Component) -> str | None:

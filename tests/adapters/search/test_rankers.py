@@ -304,7 +304,7 @@ def test_the_gateway_ranks_by_meaning_where_a_model_is_installed(
 
 def model(encode: Encoder, *, name: str = "topics", query: str = "") -> meaning.Model:
     return meaning.Model(
-        name=name, encode=encode, query=query, above=0.0, weight=1.0, usual=0.0, expected=0.1, telling=10.0
+        name=name, encode=encode, query=query, above=0.0, weight=1.0, usual=0.0, expected=0.1, telling=20.0
     )
 
 
