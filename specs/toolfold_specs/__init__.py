@@ -7,6 +7,7 @@ kit, suites, plugin, targets      the kit as a callable and as tests, and what i
 clauses                           every clause as a value, of the data in clauses.toml
 properties                        properties of transitions by clause: ALWAYS and SOMETIMES
 reference, systems, machine/      the rules in sets, all small systems; the rules as rows
+prefixes                          what of a conversation a transition may change
 oracle, ideal                     the expected answers, and the oracle as an implementation
 attribution, roots                the clauses that an answer shows or violates; simpler forms of a case
 driver, drivers/                  the interface to an implementation, and ways to reach one

@@ -11,6 +11,7 @@ from attrs import evolve
 from ..driver import Group, LeftOut, Setup, Tool
 from ..drivers.protocol import HANDLE, HANDLE_META, INVALID_PARAMS, TOOL
 from ..drivers.replies import Reply
+from ..prefixes import LEGACY, MODERN, TABLE, MayChange, Prefix, allows
 from .over_mcp import SETUP, Json, Wire, items, mapping, name_in, on, seen, without_hint
 
 ACTIVATION = "an activation that succeeds"
@@ -273,3 +274,42 @@ def carried(wire: Wire) -> None:
     code = without.refused.code if without.refused else None
     wire.judge("DEL-11", code == INVALID_PARAMS, f"{tool} can be called without the handle", got=seen(without))
     wire.judge("DEL-7", _bytes(wire.page(meta=meta)) == _bytes(page), "two lists under one handle differ")
+
+
+# -- prefixes ---------------------------------------------------------------------------------------------------------
+
+
+@on()
+def prefixes(wire: Wire) -> None:
+    """Judge what of the list that a conversation begins with a transition changes, by the table (SPEC PFX-1).
+
+    In the modern era the list without a handle is what a conversation begins with; under one, it follows the rule of
+    legacy lists, for hosts that ask so.
+    """
+    if "DEL-7" in wire.test_run.violated_clauses:  # then no two lists can be compared
+        return
+    listed = wire.tools()
+    wire.observed(any(tool.get("description") for tool in listed), "the descriptions of tools", "PFX-1")
+    steps = [("activate", wire.group), ("activate", wire.group), ("deactivate", wire.group)]
+    handle: str | None = None
+    before = listed
+    for verb, group in steps:
+        step = wire.step(verb, group, handle)
+        handle = step.handle or handle
+        if not wire.observed(step.succeeded and bool(listed), ACTIVATION, "PFX-1"):
+            return
+        if wire.modern:
+            _judge_prefix(wire, TABLE[MODERN].tools, listed, wire.tools(), f"{verb} {group}")
+        if not wire.test_run.can("listing"):
+            continue
+        after = wire.keep(wire.tools(None if handle is None else {HANDLE_META: handle}))
+        rule = TABLE[LEGACY].tools if step.change.get("changed", True) else MayChange.NOTHING
+        _judge_prefix(wire, rule, before, after, f"{verb} {group}")
+        wire.observed(wire.tool in [tool["name"] for tool in (*before, *after)], "a list that follows", "PFX-1")
+        before = after
+
+
+def _judge_prefix(wire: Wire, rule: MayChange, before: list[Json], after: list[Json], what: str) -> None:
+    old, new = Prefix(before).tools, Prefix(after).tools
+    message = f"{what} changes more of the list than {rule.value}"
+    wire.judge("PFX-1", allows(rule, old, new), message, before, after)

@@ -134,7 +134,7 @@ def isolated(wire: Wire) -> None:
         among = _answers(wire, _acting(wire, [*asked[ahead:], *asked[:ahead]]))
         if wrong := [place for place in alike if among[place] != alone[place]]:
             message = f"{asked[wrong[0]][0]} is answered otherwise while another client opens groups and calls"
-            _blame(wire, message, alone[wrong[0]], among[wrong[0]])
+            _report_leak(wire, message, alone[wrong[0]], among[wrong[0]])
             return
     act = _acting(wire, asked)
     if _is_undisturbed(wire, lambda: [act() for _ in asked]) and enough:
@@ -159,7 +159,7 @@ def _is_undisturbed(wire: Wire, act: Callable[[], object]) -> bool:
         connection.wait_for_change(connection.changes, wire.driver.grace)
         client.list()  # what was sent before its answer has come now
         if client.notices != before:
-            _blame(wire, "a client is notified while another opens groups and calls", before, client.notices)
+            _report_leak(wire, "a client is notified while another opens groups and calls", before, client.notices)
             return False
         return True
 
@@ -187,7 +187,7 @@ def _says_something(answer: Any) -> bool:
     return bool(error) or any(block.get("text") for block in answer.get("content") or ())
 
 
-def _blame(wire: Wire, message: str, alone: Any, among: Any) -> None:
+def _report_leak(wire: Wire, message: str, alone: Any, among: Any) -> None:
     """Report that a client learns of another, unless that may follow from what is violated already (SPEC CNF-10)."""
     run = wire.test_run
     if roots := run.violated_clauses.intersection(SHARED_ALREADY):

@@ -267,5 +267,6 @@ CHECKS = (  # first those without a call, after which a server need not be start
     Check("handles are not taken for ever, nor everywhere", "wire", ("DEL-3",), delivery.outdated, (MODERN, "setups")),
     Check("groups are disclosed to those who ask", "wire", ("DEL-5",), groups.disclosed, (MODERN,)),
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),
+    Check("a transition leaves a prefix as it was", "wire", ("PFX-1",), delivery.prefixes, (WIRE,)),
     Check("what one client does is nothing to another", "wire", ("ISO-1",), isolation.isolated, (WIRE, "sessions")),
 )

@@ -182,6 +182,23 @@ async def lists_for_everybody(
     return (await right()).model_copy(update={"cache_scope": "public"})
 
 
+async def counts_in_texts(
+    right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
+) -> Page:
+    page = await right()
+    said = f"Opens or closes a group of {len(page.tools)}."
+    tools = [tool.model_copy(update={"description": said} if tool.annotations else {}) for tool in page.tools]
+    return page.model_copy(update={"tools": tools})
+
+
+async def lists_backwards(
+    right: Right[Awaitable[Page]], self: Fixture, ctx: Any, params: types.PaginatedRequestParams | None
+) -> Page:
+    page = await right()
+    is_open = bool(self.session(ctx).active)
+    return page.model_copy(update={"tools": page.tools[:: -1 if is_open else 1]})
+
+
 def answers_without(name: str, right: Right[Result], change: dict[str, Any]) -> Result:
     answer = right()
     return answer.model_copy(update={"meta": {**(answer.meta or {}), CHANGE_META: {**change, name: []}}})
@@ -320,6 +337,9 @@ ROWS = (
     ),
     modern("lists in a different order every time", "DEL-7")(Fixture.list_tools, lists_in_turns),
     modern("marks lists under a handle as public", "DEL-11")(Fixture.list_tools, lists_for_everybody),
+    legacy("says in the texts of control tools how many tools there are", "PFX-1")(Fixture.list_tools, counts_in_texts),
+    legacy("lists what has opened last first", "PFX-1")(Fixture.list_tools, lists_backwards),
+    modern("says under a handle how many tools there are", "PFX-1")(Fixture.list_tools, counts_in_texts),
     legacy("notifies others of a call", "ISO-1", fixture=isolation.NotifiesOthersOfCalls),
     legacy("logs a call to other clients", "ISO-1", fixture=isolation.LogsToOthers),
     legacy("counts the groups of all clients together", "ISO-1", fixture=isolation.LimitsTogether),
