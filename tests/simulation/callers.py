@@ -15,7 +15,9 @@ from __future__ import annotations
 
 import asyncio
 import sys
+import time
 from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
 from itertools import combinations_with_replacement
 from typing import Any, Literal
 from unittest.mock import patch
@@ -338,11 +340,30 @@ def _said(one: Operation) -> str:
     return f"{one.kind} {one.principal}@{one.replica}" if one.principal else one.kind
 
 
+def _of_one(system: Sequence[Operation]) -> tuple[int, int, str]:
+    return asyncio.run(explored(RIGHT, [system]))
+
+
+def all_systems() -> bool:
+    """Walk every order of all systems, side by side in processes; return whether nothing is violated."""
+    among, orders, calls, wrong, began = [*systems()], 0, 0, list[str](), time.monotonic()
+    with ProcessPoolExecutor() as pool:
+        for done, (count, made, violation) in enumerate(pool.map(_of_one, among), 1):
+            orders, calls = orders + count, calls + made
+            wrong += [violation] if violation else []
+            if done % 20 == 0 or done == len(among):
+                print(f"{done} of {len(among)} systems: {orders:,} orders, {calls:,} calls", flush=True)
+    for violation in wrong:
+        print(f"violated: {violation}")
+    print(f"as it is: {len(wrong)} violations, in {time.monotonic() - began:,.0f} s", flush=True)
+    return not wrong
+
+
 def main() -> int:
-    wrong = 0
-    for name, (rules, expected) in {"as it is": (RIGHT, ""), **MUTANTS}.items():
+    wrong = int(not all_systems())
+    for name, (rules, expected) in MUTANTS.items():
         count, calls, violation = asyncio.run(explored(rules, systems()))
-        wrong += not violation.startswith(expected) or bool(violation) != bool(expected)
+        wrong += not violation.startswith(expected)
         print(f"{name}: {count:,} orders, {calls:,} calls; {violation or 'nothing is violated'}", flush=True)
     return wrong
 

@@ -21,7 +21,7 @@ from toolfold.spi import Kind, RequestView, available, quoted, table
 
 from ..clock import elapsed
 from ..mcp.handlers import RequestHandlers
-from ..mcp.principal import Principal, local_user
+from ..mcp.principal import Principal, local_user, principal_of
 from ..observe.audit import Audit
 from .beside import beside
 from .callers.allowances import Allowances
@@ -107,17 +107,15 @@ class Gateway:
 
         SPEC GWY-3.
         """
-        withheld, problems = self.registration.withheld_of, self.registration.approval_problems
-        without = self.registration.without_output
-        return tuple(
-            evolve(
-                one.status,
-                withheld=one.key in withheld,
-                approvals=problems.get(one.key, ""),
-                without_output=without(one.key),
-                rights=self._rights_problem,
-            )
-            for one in self.upstreams.values()
+        return tuple(self._with_problems(one, one.status) for one in self.upstreams.values())
+
+    def _with_problems(self, one: Upstream, status: UpstreamStatus) -> UpstreamStatus:
+        return evolve(
+            status,
+            withheld=one.key in self.registration.withheld_of,
+            approvals=self.registration.approval_problems.get(one.key, ""),
+            without_output=self.registration.without_output(one.key),
+            rights=self._rights_problem,
         )
 
     @property
@@ -151,12 +149,18 @@ class Gateway:
     def status_for(self, session: Session) -> tuple[UpstreamStatus, ...]:
         """Return how each upstream is doing, as far as a session may know of it.
 
-        Those that its profile leaves out are not among them, and what is counted is what the session has (SPEC ISO-2).
+        Those that its profile leaves out are not among them, and what is counted is what the session has (SPEC ISO-2);
+        of those that each caller uses as himself, it is for the one who asks (SPEC GWY-19).
         """
-        if session.profile is None:
-            return self.status
-        admitted = (one for one in self.status if self.registration.admits(one.name, session.profile))
-        return tuple(self._as_had(one, session.catalog) for one in admitted)
+        principal = principal_of(current_request())
+        found: list[UpstreamStatus] = []
+        for one in self.upstreams.values():
+            if self.registration.admits(one.key, session.profile):
+                status = self._with_problems(one, one.status_to(principal) if principal.authenticated else one.status)
+                if one.by_each and principal.authenticated:
+                    status = evolve(status, withheld=self.registration.is_withheld(one.key, one.whose(principal)))
+                found.append(status if session.profile is None else self._as_had(status, session.catalog))
+        return tuple(found)
 
     def _as_had(self, one: UpstreamStatus, catalog: Catalog) -> UpstreamStatus:
         tools = self.registration.tools_of(one.name, catalog)

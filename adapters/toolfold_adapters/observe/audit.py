@@ -8,10 +8,14 @@ from __future__ import annotations
 import json
 import logging
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from time import perf_counter
 from typing import Any
+
+import anyio
 
 from toolfold import ToolSet, events
 
@@ -59,6 +63,29 @@ class Audit:
         if self.arguments:
             entry["arguments"] = asked.get("arguments")
         self._write(json.dumps(entry, ensure_ascii=False, default=str))
+
+    @contextmanager
+    def noted(self, server: str, what: str) -> Generator[None]:
+        """Write a line for a request that is passed on to a server and is no call of a tool, once it is answered."""
+        began, outcome = perf_counter(), "error"
+        try:
+            yield
+            outcome = "done"
+        except anyio.get_cancelled_exc_class():
+            outcome = "cancelled"
+            raise
+        finally:
+            self._note(server, what, outcome, seconds=round(perf_counter() - began, 6))
+
+    def refused(self, server: str, what: str, why: str) -> None:
+        """Write a line for such a request that is refused."""
+        self._note(server, what, "refused", why=why)
+
+    def _note(self, server: str, what: str, outcome: str, **more: Any) -> None:
+        ctx = self._current()
+        entry = self._by(self._local if ctx is None else principal_of(ctx))
+        entry |= {"server": server, "tool": what[:MAX_NAME], "outcome": outcome, **more}
+        self._write(json.dumps(entry, ensure_ascii=False))
 
     def _by(self, principal: Principal) -> Entry:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")

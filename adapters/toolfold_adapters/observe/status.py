@@ -89,6 +89,9 @@ def _of_server(one: UpstreamStatus) -> Line:
         parts.append(f"nobody may use it while what callers may do can't be read ({one.rights})")
     if one.credentials:
         parts.append(f"withheld, since the credentials of its callers can't be used: {one.credentials}")
+    if one.callers:
+        said = [f"{who} {'' if how == 'has to log in' else 'is '}{how}" for who, how in one.callers[:MOST_CALLERS]]
+        parts.append(f"as themselves: {', '.join(said)}")
     if one.without_output:
         parts.append(f"served without output schemas that clients can't compile: {enumerated(one.without_output)}")
     state = "failed" if failed else "running" if one.state == "ready" else one.state

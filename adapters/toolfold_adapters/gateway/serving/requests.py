@@ -190,6 +190,7 @@ class Requests:
                 raise extensions.ambiguous(ctx.method, found)
             (upstream,) = found
             if not self._gateway.registration.admits_all(upstream.key, session.profile):
+                self._gateway.audit.refused(upstream.key, ctx.method, "right")
                 raise ToolError(f"{quoted(ctx.method)} may do anything that {upstream.name} can, which you may not.")
             return await self._asked_of(upstream, ctx, client, asked)
 
@@ -216,7 +217,7 @@ class Requests:
     ) -> dict[str, Any]:
         call, link = RequestInProgress(ctx), upstream.link(client, call=True)
         ask = partial(tasks.asked, link, ctx.method, asked, client, call, item=item)
-        answer = await self._counted(client, partial(link.performed, ask, client, call))
+        answer = await self._counted(client, upstream, ctx, partial(link.performed, ask, client, call))
         given = own_fields(extensions.checked(answer, ctx.method))
         return {"resultType": "complete", **given} if is_modern(ctx) else given
 
@@ -233,9 +234,15 @@ class Requests:
         return None
 
     async def _counted(
-        self, client: DownstreamClient, answered: Callable[[], Awaitable[dict[str, Any]]]
+        self,
+        client: DownstreamClient,
+        upstream: Upstream,
+        ctx: ServerContext,
+        answered: Callable[[], Awaitable[dict[str, Any]]],
     ) -> dict[str, Any]:
-        return await self._gateway.forwarding.counted(client, client.asks_as[0], answered)
+        """Return the answer of a server to a request that is no call of a tool, which counts and is noted as one."""
+        with self._gateway.audit.noted(upstream.key, ctx.method):
+            return await self._gateway.forwarding.counted(client, client.asks_as[0], answered)
 
     async def task(self, ctx: ServerContext, params: types.GetTaskRequestParams) -> dict[str, Any]:
         """Answer a request about a task, which its upstream answers."""
@@ -248,7 +255,7 @@ class Requests:
             about = {**own_fields(ctx.params), "taskId": task}
             item = link.tasks.item(task)
             ask = partial(tasks.asked, link, ctx.method, about, client, call, item=item)
-            answer = await self._counted(client, partial(link.performed, ask, client, call))
+            answer = await self._counted(client, link.upstream, ctx, partial(link.performed, ask, client, call))
             return tasks.answered(ctx.method, answer, params.task_id, task, link)
 
     async def list_tasks(self, ctx: ServerContext, params: types.PaginatedRequestParams) -> dict[str, Any]:
@@ -262,15 +269,14 @@ class Requests:
                 if not tasks.lists(upstream) or not self._gateway.registration.admits(upstream.key, session.profile):
                     continue
                 with suppress(UpstreamError, ProtocolError):  # one that does not answer has no tasks now
-                    found += await self._tasks_at(upstream, client, RequestInProgress(ctx))
+                    found += await self._tasks_at(upstream, client, ctx)
             return {"tasks": found}
 
-    async def _tasks_at(
-        self, upstream: Upstream, client: DownstreamClient, call: RequestInProgress
-    ) -> list[dict[str, Any]]:
+    async def _tasks_at(self, upstream: Upstream, client: DownstreamClient, ctx: ServerContext) -> list[dict[str, Any]]:
         """Return the tasks of a client at an upstream, with the ids that the client has."""
         link, ids = upstream.link(client, call=True), self._gateway.forwarding.task_ids
-        answer = await self._counted(client, partial(link.performed, partial(tasks.listed, link, client), client, call))
+        ask = partial(link.performed, partial(tasks.listed, link, client), client, RequestInProgress(ctx))
+        answer = await self._counted(client, upstream, ctx, ask)
         given: list[dict[str, Any]] = answer["tasks"]
         return [{**one, "taskId": ids.of(upstream.key, one["taskId"], client.principal.key)} for one in given]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import operator
 import shlex
-from collections.abc import Callable, Coroutine, Hashable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Hashable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlsplit
@@ -97,7 +97,8 @@ class UpstreamStatus:
     what callers may do can't be (SPEC ISO-3).
     `without_output` names the tools that are served without an output schema that clients can't compile (SPEC GWY-20).
     `cut` is how many definitions are left out, at least, since it lists more than is kept. `credentials` says why those
-    of its callers can't be used, if they can't, so that it is withheld from them (SPEC ISO-3).
+    of its callers can't be used, if they can't, so that it is withheld from them (SPEC ISO-3). `callers` are those who
+    use it as themselves, and how that is going for each (SPEC GWY-19).
     """
 
     name: str
@@ -114,6 +115,7 @@ class UpstreamStatus:
     without_output: tuple[str, ...] = ()
     rights: str = ""
     credentials: str = ""
+    callers: tuple[tuple[str, str], ...] = ()
 
 
 class Upstream:
@@ -221,7 +223,19 @@ class Upstream:
     @property
     def status(self) -> UpstreamStatus:
         """How it is doing."""
-        links = list(self._links.values())
+        return self._status(list(self._links.values()))
+
+    def status_to(self, principal: Principal) -> UpstreamStatus:
+        """Return how it is doing as far as a caller may know: where each uses it as himself, for him (SPEC GWY-19)."""
+        if not self.by_each:
+            return self.status
+        own = [
+            link for link in self.links if link.acting and self.whose(link.acting.principal) == self.whose(principal)
+        ]
+        said = self._status(own)
+        return evolve(said, credentials=said.credentials and "ask the operator")
+
+    def _status(self, links: Sequence[Link]) -> UpstreamStatus:
         order = [State.READY, State.STARTING, State.BACKING_OFF, State.STOPPING, State.IDLE]
         furthest = min((link.life for link in links), key=lambda life: order.index(life.state), default=Life())
         worst = max((link.life for link in links), key=lambda life: life.failures, default=None)
@@ -236,6 +250,7 @@ class Upstream:
             tools=len(self.known.definitions.tools) if self.known is not None else None,
             cut=self.known.definitions.cut if self.known is not None else 0,
             credentials=self.callers.credentials.problem if self.by_each and self.callers is not None else "",
+            callers=tuple(sorted(_of_callers(links))),
         )
 
     def needs_task(self, tool: str, acting: Acting | None = None) -> bool:
@@ -523,6 +538,13 @@ class Upstream:
             if store:
                 await beside(now.definitions.size, self._cache.write, self._cached_as, now)
             await self._on_change(self)
+
+
+def _of_callers(links: Iterable[Link]) -> Iterator[tuple[str, str]]:
+    """Yield each caller who uses a server as himself, and how that is going."""
+    for link in links:
+        if link.acting is not None:
+            yield str(link.acting.principal), "has to log in" if link.needed is not None else link.life.state.value
 
 
 async def _same(one: Known | Definitions, other: Known | Definitions) -> bool:

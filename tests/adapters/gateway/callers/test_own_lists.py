@@ -27,6 +27,7 @@ from toolfold_adapters.gateway.config.settings import RightsConfig
 from toolfold_adapters.gateway.stored import Approvals
 from toolfold_adapters.gateway.upstream.life import LoginNeeded
 from toolfold_adapters.mcp import Authentication, build_server, http_app
+from toolfold_adapters.observe.status import STATUS_TOOL, as_text, include_status, status_of
 from toolfold_adapters.stores import MemoryStore
 
 pytestmark = pytest.mark.spec("GWY-19")
@@ -230,3 +231,24 @@ async def test_what_changes_for_one_caller_is_withheld_from_him_until_it_is_appr
             assert len(await opened(alice)) == 2
             assert text_of(await alice.call_tool("board__note", {})) == "note of alice"
             assert [one.withheld for one in here.gateway.status] == [False]
+
+
+async def test_an_operator_sees_who_uses_a_server_as_himself_and_a_caller_how_it_does_for_him() -> None:
+    board = Board()
+    del board.lists["bob"]
+    async with served(board) as here:
+        include_status(here.gateway.tools, here.gateway.status_for)
+        async with here.client("legacy", sub="alice") as alice, here.client("legacy", sub="bob") as bob:
+            await opened(alice)
+            await opened(bob)
+            lines = [as_text(one) for one in await status_of(here.gateway.tools, here.gateway.status)]
+            assert any("as themselves: alice is ready, bob has to log in" in one for one in lines)
+            mine = {
+                one: text_of(await client.call_tool(STATUS_TOOL, {}))
+                for one, client in (("alice", alice), ("bob", bob))
+            }
+        assert "alice is ready" in mine["alice"]
+        assert "2 tools" in mine["alice"]
+        assert "bob" not in mine["alice"]
+        assert "alice" not in mine["bob"]
+        assert "bob has to log in" in mine["bob"]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from typing import Any
 
 import anyio
@@ -231,3 +232,22 @@ async def test_what_is_asked_of_an_extension_counts_as_a_call_does(modern: bool)
             with pytest.raises(ProtocolError, match="Your limit of 2 calls a minute is reached"):
                 await wire.request(method, params)
     assert len(server.asked) == 2
+
+
+@pytest.mark.spec("GWY-19")
+@ERAS
+async def test_what_is_asked_of_an_extension_is_a_line_of_the_audit_and_so_is_what_is_refused(
+    modern: bool, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level("INFO", "toolfold.audit")
+    rows = RightsConfig(access="destructive"), RightsConfig(access="read")
+    for row in rows:
+        async with client_of(weather(modern=modern), rights={"*": row}) as wire:
+            with suppress(ProtocolError):
+                await wire.request("weather/at", {"city": "Basel"})
+    lines = [json.loads(record.getMessage()) for record in caplog.records if record.name == "toolfold.audit"]
+    assert [(one["server"], one["tool"], one["outcome"]) for one in lines] == [
+        ("weather", "weather/at", "done"),
+        ("weather", "weather/at", "refused"),
+    ]
+    assert "Basel" not in caplog.text
