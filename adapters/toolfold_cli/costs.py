@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -69,11 +70,11 @@ def inspected(
 def _nobodys() -> CallerLogins:
     """Return the logins of callers of whom nobody is here: servers are asked what they list to anybody."""
     from toolfold_adapters.gateway.callers.credentials import Credentials
-    from toolfold_adapters.gateway.callers.keys import keys_of
+    from toolfold_adapters.gateway.callers.keys import VARIABLE, keys_of, new_key
     from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.stores import MemoryStore
 
-    return CallerLogins(Credentials(MemoryStore(), lambda: keys_of({}, None)))
+    return CallerLogins(Credentials(MemoryStore(), partial(keys_of, {VARIABLE: new_key()}, None)))
 
 
 async def _not_shown(_: str) -> None:
