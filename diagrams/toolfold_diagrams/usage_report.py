@@ -35,6 +35,7 @@ TABLES: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "clients": ("Clients", ("name", "calls", "errors", "p50", "p99", "tokens")),
     "eras": ("Eras", ("name", "calls", "errors", "p50", "p99", "tokens")),
     "callers": ("Callers", ("name", "calls", "errors", "p50", "p99", "tokens")),
+    "prefixes": ("Prefixes", ("by", "broken", "tokens")),
 }
 """The title and the columns of each table."""
 
@@ -119,6 +120,10 @@ def report(usage: Usage) -> Report:
         "clients": _most_used({"name": name, **_figures(calls)} for (name,), calls in usage.by(2).items()),
         "eras": _most_used({"name": name, **_figures(calls)} for (name,), calls in usage.by(3).items()),
         "callers": _most_used({"name": name, **_figures(calls)} for name, calls in _by_caller(usage).items()),
+        "prefixes": [
+            {"by": by, "broken": each.broken, "tokens": each.tokens}
+            for by, each in sorted(usage.prefixes.items(), key=lambda row: (-row[1].tokens, row[0]))
+        ],
         "unused": sorted(usage.tools.keys() - called),
     }
     return Report({**data, "advice": [*_advice(data, len(usage.tools))]})
@@ -143,6 +148,9 @@ def summary(data: Mapping[str, Any]) -> Iterator[str]:
         f"{plural(lists['lists'], 'list')} of ~{lists['tokens']:,} tokens; without groups they would have had "
         f"~{lists['ungrouped']:,}."
     )
+    if prefixes := data["prefixes"]:
+        broken, again = (sum(row[column] for row in prefixes) for column in ("broken", "tokens"))
+        yield f"{plural(broken, 'prefix', 'prefixes')} broken by changed lists; ~{again:,} tokens or more billed again."
     yield (
         f"{plural(searches['asked'], 'search', 'searches')}: {searches['empty']:,} found nothing, and "
         f"{searches['unused']:,} found tools of which none was called."
@@ -205,6 +213,12 @@ def _advice(data: Mapping[str, Any], tools: int) -> Iterator[str]:
         yield f"{refused['unknown']:,} calls were of tools that do not exist: look whether clients use names of old."
     if (lists := data["lists"])["saved"] < 0:
         yield f"Lists have {-lists['saved']:,} tokens more than without groups: these tools hardly need groups."
+    for row in data["prefixes"]:
+        if row["broken"] >= FEW and row["tokens"] >= MANY_TOKENS:
+            yield (
+                f"{row['by']} broke {row['broken']:,} prefixes, so ~{row['tokens']:,} tokens or more were billed "
+                "again: have clients call its tools by call_tool, or open it from the start."
+            )
     if data["unused"] and total >= 10 * tools:
         names = ", ".join(data["unused"][:NAMED])
         more = len(data["unused"]) - NAMED

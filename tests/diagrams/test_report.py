@@ -73,6 +73,11 @@ def calls_of(tool: str, calls: int, errors: int = 0, seconds: float = 0.0, token
             "Lists have 10 tokens more than without groups: these tools hardly need groups.",
         ),
         (
+            {"prefixes": {"a": {"broken": 7, "tokens": 6_000}}},
+            "a broke 7 prefixes, so ~6,000 tokens or more were billed again: have clients call its tools by call_tool, "
+            "or open it from the start.",
+        ),
+        (
             {"calls": [calls_of("t", 70)], "tools": dict.fromkeys(["t", *"abcdef"], "")},
             "6 of 7 tools were never called (a, b, c, d, e and 1 more): leave them out, or put them in a group of "
             "their own.",

@@ -322,8 +322,9 @@ class Conversation:
             ConfigError: There is no such format.
         """
         components = self._listed()
-        self._tools.observers.notify(events.Listed(self._session.id, "tool", tuple(components)))
-        if format is None and self._late is not None:
+        late = format is None and self._late is not None
+        self._tools.observers.notify(events.Listed(self._session.id, "tool", tuple(components), leads=not late))
+        if late and self._late is not None:
             return self._late.declarations(self._session.catalog)
         return [formats.definition(component, format, self._names.to_wire) for component in components]
 

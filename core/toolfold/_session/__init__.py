@@ -6,7 +6,7 @@ stored, upkeep           those that a store has; how many there may be, and when
 perform                  changes of its groups, one at a time, each one effect after the other
 runtime                  what the sessions of one tool set share
 events, observers        what happens, and who is given it
-usage                    what is used: the one set of counters
+usage, prefixes          what is used: the one set of counters; what of it breaks the beginning of conversations
 state                    facts, and the form of a state as JSON
 store, journal           where sessions outlive a process, and what a session reads and writes there
 records                  the rules of a stored session's record, as pure functions

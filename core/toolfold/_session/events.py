@@ -259,7 +259,8 @@ class Refused:
 class Listed:
     """A list was answered with `items`; `session` is empty if it was not that of a session.
 
-    `catalog` is set for a page of a list, which `begins` the list or continues it.
+    `catalog` is set for a page of a list, which `begins` the list or continues it, and `ends` it or does not. A list
+    `leads` a conversation unless what a model is sent first stays the same whatever is listed.
     """
 
     session: str
@@ -267,6 +268,8 @@ class Listed:
     items: tuple[Component, ...]
     catalog: Catalog | None = field(default=None, eq=False, repr=False)
     begins: bool = field(default=True, eq=False, repr=False)
+    ends: bool = field(default=True, eq=False, repr=False)
+    leads: bool = field(default=True, eq=False, repr=False)
 
 
 @frozen

@@ -77,7 +77,8 @@ class Runtime:
         """Return a page of what a view lists, for observers that of a session if it is one's; see `page_of`."""
         page = page_of(view, kind, cursor, self.page_size, extra)
         if Listed in self.observers.listeners:
-            self.observers.notify(Listed(session, kind, page.items, view.snapshot.catalog, cursor is None))
+            place = cursor is None, page.next_cursor is None
+            self.observers.notify(Listed(session, kind, page.items, view.snapshot.catalog, *place))
         return page
 
     def refused(self, session: str, name: str, view: RequestView | None) -> None:

@@ -29,6 +29,7 @@ from .._plain import CHARACTERS_PER_TOKEN
 from .._snapshot import Change
 from .events import Called, Committed, Count, Event, Listed, Refused, SessionEnded, SessionOpened
 from .observers import Observers
+from .prefixes import Begun, Prefixes
 
 MAX_CLIENTS, MAX_ROWS, MAX_SESSIONS = 100, 20_000, 10_000
 OTHERS = "(others)"
@@ -120,6 +121,7 @@ class Usage:
         groups: The openings by group.
         searches: The searches.
         lists: The lists of tools.
+        prefixes: The prefixes of conversations that were broken, by the group that did, or what else (SPEC PFX-1).
         refused: How many calls found no tool, by the reason (SPEC EXP-1).
         sessions: How many sessions began.
         tools: The group of each tool that there is or was, without control tools.
@@ -133,6 +135,7 @@ class Usage:
         self.calls: dict[tuple[str, str, str, str], Calls] = {}
         self.groups: dict[str, Openings] = {}
         self.searches, self.lists = Searches(), Lists()
+        self.prefixes: dict[str, Prefixes] = {}
         self.refused = Counter[str]()
         self.sessions = 0
         self.tools: dict[str, str] = {}
@@ -140,6 +143,7 @@ class Usage:
         self._clients = set[str]()
         self._opened: dict[str, tuple[str, ...]] = {}  # what no call has followed: tuples, as there are many sessions
         self._opened_by_others = Counter[str]()
+        self._begun: dict[str, Begun] = {}
         self._found: dict[str | None, tuple[str, ...]] = {}  # what the last search found, until a call follows
 
     # -- counting -----------------------------------------------------------------------------------------------------
@@ -156,6 +160,8 @@ class Usage:
             tokens = -(-sum([len(block.get("text", "")) for block in result.content]) // CHARACTERS_PER_TOKEN)
             if result.about is not None and result.about.ranked:
                 self._searched(session, result.about.tools)
+        if session in self._begun:
+            self._begun[session].answered += tokens
         for row in rows:
             row.calls += 1
             row.seconds += seconds
@@ -174,6 +180,21 @@ class Usage:
             self.lists.ungrouped += _UNGROUPED.of(catalog.memo, None, lambda: ungrouped_tokens(catalog))
         self.lists.tokens += sum([item.tokens for item in event.items])
 
+    def _led(self, event: Listed) -> None:
+        """Count what a list breaks that a conversation begins with (SPEC PFX-1)."""
+        begun = self._begun.get(event.session)
+        if begun is None:
+            if len(self._begun) >= MAX_SESSIONS:
+                return
+            begun = self._begun[event.session] = Begun()
+        if (broken := begun.listed(event)) is not None:
+            by, tokens = broken
+            if by not in self.prefixes and len(self.prefixes) >= MAX_ROWS:
+                by = OTHERS
+            row = self.prefixes.setdefault(by, Prefixes())
+            row.broken += 1
+            row.tokens += tokens
+
     def listen(self, stream: Observers) -> None:
         """Count the events of a tool set from now on."""
         stream.add(self._called, (Called,))
@@ -181,8 +202,11 @@ class Usage:
 
     def _observe(self, event: Event | Count) -> None:
         match event:
-            case Listed(kind="tool", catalog=Catalog() as catalog):
-                self._listed(catalog, event)
+            case Listed(kind="tool"):
+                if event.catalog is not None:
+                    self._listed(event.catalog, event)
+                if event.session and event.leads:
+                    self._led(event)
             case Refused(why=why):
                 self.refused[why] += 1
             case Committed(session, change):
@@ -191,12 +215,15 @@ class Usage:
                 for path in change.deactivated:
                     self._openings(path).closed += 1
                 self._await(session, change)
+                if session in self._begun:
+                    self._begun[session].changed(change)
             case SessionOpened(session):
                 self.sessions += 1
                 self.follow(session)
             case SessionEnded(session):
                 self._opened.pop(session, None)
                 self._found.pop(session, None)
+                self._begun.pop(session, None)
             case _:
                 pass
 
@@ -290,6 +317,7 @@ class Usage:
             "groups": {path: asdict(each) for path, each in self.groups.items()},
             "searches": asdict(self.searches),
             "lists": asdict(self.lists),
+            "prefixes": {by: asdict(each) for by, each in self.prefixes.items()},
             "refused": dict(self.refused),
             "sessions": self.sessions,
             "tools": self.tools,
@@ -306,6 +334,8 @@ class Usage:
             _sum(self.groups.setdefault(path, Openings()), each, times)
         _sum(self.searches, data["searches"], times)
         _sum(self.lists, data["lists"], times)
+        for by, each in data.get("prefixes", {}).items():  # what was stored before has none
+            _sum(self.prefixes.setdefault(by, Prefixes()), each, times)
         self.refused.update({why: times * count for why, count in data["refused"].items()})
         self.sessions += times * data["sessions"]
         self.tools |= data["tools"]
@@ -331,6 +361,6 @@ def _texts(spread: Mapping[int, int]) -> dict[str, int]:
     return {str(bucket): count for bucket, count in sorted(spread.items())}
 
 
-def _sum(counts: Openings | Searches | Lists, others: Mapping[str, int], times: int) -> None:
+def _sum(counts: Openings | Searches | Lists | Prefixes, others: Mapping[str, int], times: int) -> None:
     for name, count in others.items():
         setattr(counts, name, getattr(counts, name) + times * count)

@@ -63,6 +63,8 @@ def exposition(usage: Usage, sessions: int) -> bytes:
             ("lists", usage.lists.lists),
             ("list_tokens", usage.lists.tokens),
             ("list_tokens_ungrouped", usage.lists.ungrouped),
+            ("prefixes_broken", sum(each.broken for each in usage.prefixes.values())),
+            ("prefix_tokens", sum(each.tokens for each in usage.prefixes.values())),
             ("sessions_opened", usage.sessions),
         ):
             yield CounterMetricFamily(f"toolfold_{name}", name.replace("_", " "), value=value)
