@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 from attrs import define
 
+from toolfold_adapters.tokens import plural
+
 from .drivers import (
     BUILT_BY,
     IN_PROCESS,
@@ -25,7 +27,7 @@ from .drivers import (
     remote_driver,
     write_starter,
 )
-from .failures import Failed, debugging, failing
+from .failures import Failed, debugging, escaped, failing
 from .options import FILE, FOLDER, Number, OneOf, TargetCommand, chosen_target, examples, names_in, target_options
 from .printing import console, show, show_json, table
 from .runs import Ended, watched
@@ -68,6 +70,7 @@ class NothingChecked(Failed):
         "toolfold conform --starter go conformance              write such a driver to a folder",
         "toolfold conform shop:tools -o reports",
         "toolfold conform shop:tools --replay reports/failure.json",
+        "toolfold conform --itf trace.itf.json shop.conformance:ShopDriver   a trace of Quint",
     ),
 )
 @target_options
@@ -114,6 +117,7 @@ class NothingChecked(Failed):
     "--expected-failures", "expected", type=FILE, metavar="FILE", help="A .toml file of clauses that do not hold yet."
 )
 @click.option("--replay", "recorded", type=FILE, metavar="FILE", help="Replay the violation in a failure.json.")
+@click.option("--itf", type=FILE, metavar="FILE", help="Replay a trace of Quint or Apalache, in ITF.")
 @click.option("--describe", type=FILE, metavar="FILE", help="A .toml file that describes a server's groups.")
 @click.option("-o", "--output", "folder", type=FOLDER, metavar="DIR", help="Write reports.")
 @click.option("--json", "as_json", is_flag=True, help="Print JSON lines.")
@@ -197,6 +201,7 @@ def _conform(
     seed: int,
     expected: Path | None,
     recorded: Path | None,
+    itf: Path | None,
     describe: Path | None,
     folder: Path | None,
     as_json: bool,
@@ -228,6 +233,8 @@ def _conform(
         ):
             if recorded is not None:
                 return _replay(recorded, factories)
+            if itf is not None:
+                return _replay_itf(itf, factories)
             with show_progress(limit) as progress, output.journal() as write:
                 output.progress, output.write = progress, write
                 chosen = Options(
@@ -350,6 +357,28 @@ def _replay(path: Path, factories: Mapping[str, Factory]) -> int:
     return 0
 
 
+def _replay_itf(path: Path, factories: Mapping[str, Factory]) -> int:
+    """Return 1 if an implementation departs from a trace in any of its settings, else 0."""
+    from toolfold_specs.itf import read_trace, replay_trace, shown
+
+    moments, status = read_trace(path), 0
+    for setting, make in factories.items():
+        driver = make()
+        driver.name = setting
+        try:
+            replayed = replay_trace(moments, driver)
+        finally:
+            driver.close()
+        if replayed.divergence is not None:
+            status = 1
+            click.echo(f"{setting}: it departs from the trace.\n")
+            click.echo("\n".join(map(escaped, shown(replayed.divergence))))
+        else:
+            rest = f" of {len(moments)}; the rest is left out: {replayed.left_out}" if replayed.left_out else ""
+            click.echo(f"{setting}: as in the trace, {plural(replayed.states, 'state')}{rest}.")
+    return status
+
+
 def _version_warnings(header: Mapping[str, str]) -> list[str]:
     from toolfold_specs.clauses import load_revision
     from toolfold_specs.kit import kit_version
@@ -412,9 +441,11 @@ def _failing() -> AbstractContextManager[None]:
     from toolfold_specs import ExpectationError, TargetFailed
     from toolfold_specs.driver import DriverFault
     from toolfold_specs.drivers.description import DescriptionError
+    from toolfold_specs.itf import ItfError
     from toolfold_specs.replay import ReplayError
 
-    return failing(TargetFailed, DriverFault, ExpectationError, DescriptionError, ReplayError, failure=NothingChecked)
+    expected = (TargetFailed, DriverFault, ExpectationError, DescriptionError, ReplayError, ItfError)
+    return failing(*expected, failure=NothingChecked)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ runs, checks, layers/             a test run, what is run, and the checks by lay
 shrinking, linearize, overlap     shorter histories, the search for an order, operations that overlap
 confirming, exchange              findings sent again by another client, and the messages of a run
 report, render/, traces/          results and verdicts, in several forms; whether the rows allow what ran
-expected, replay                  the adopter's expected failures, and a violation again
+expected, replay, itf             the adopter's expected failures; a violation, and traces of Quint, again
 served, children                  servers for the kit, and processes that it has started
 starters/, vectors/, extras       drivers to begin with, cases as data, and the packages that parts need
 

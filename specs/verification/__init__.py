@@ -8,6 +8,6 @@ source_mutants       mutants of the library's own source, as data
 verdicts, blindfold  evidence that verdicts can be trusted
 proofs/              proofs for forests of any size, with z3
 spin/                model checking of concurrent transitions
-rows                 the rows of the machine as data, and the models that are made of them
+rows, quint/         the rows of the machine as data, and the models that are made of them; Quint's is run
 life                 the life of transitions of a stored session, explored
 """

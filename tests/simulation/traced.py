@@ -135,7 +135,7 @@ def walked(seed: int, folder: Path) -> Outcome:
 # -- mutants ----------------------------------------------------------------------------------------------------------
 
 OF_TRACES = ("core/toolfold/machine", "core/toolfold/_session", "adapters/toolfold_adapters/stores")
-WALKS, WORLDS = 40, 60
+WALKS, WORLDS = 15, 24
 """How many walks and worlds may be needed to find a mutant."""
 UNSEEN: Mapping[str, str] = {}
 """The mutants that change nothing that a trace says, each with what they change."""
