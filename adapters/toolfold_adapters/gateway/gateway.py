@@ -32,6 +32,7 @@ from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
 from .serving.requests import extend, unwatch
+from .stored import Item
 from .upstream.life import UpstreamError
 from .upstream.link import Link
 from .upstream.pool import PlaceOf, Pool, nowhere
@@ -137,6 +138,14 @@ class Gateway:
         own = self.registration.own({name: one.whose(principal) for name, one in self.upstreams.items() if one.by_each})
         return bound if own is None else own if bound is None else own.bounded(bound)
 
+    def _may(self, principal: Principal, server: str, item: Item) -> bool:
+        """Return whether a caller may use something of a server, whatever its session may; raises `Forbidden`.
+
+        Requests of one session that are answered side by side may have tokens with other claims.
+        """
+        rights = self.rights_of(principal)
+        return rights is None or self.registration.gives(server, item, rights)
+
     def _row_of(self, principal: Principal) -> RightsConfig | None:
         rights = self.rights
         return rights.row(principal) if rights.rows else None
@@ -204,6 +213,7 @@ class Gateway:
             tasks,
             self.upstream_of,
             self._row_of,
+            self._may,
             Allowances(self._runtime.clock),
             self._views_of,
             self._runtime.keys,

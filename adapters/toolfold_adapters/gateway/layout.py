@@ -56,6 +56,11 @@ class Layout:
         return Finder(self.components.values())
 
     @cached_property
+    def names(self) -> Mapping[tuple[str, Kind, str], str]:
+        """What everything is called here, by its server, its kind, and what the server calls it."""
+        return {(one.server, one.kind, one.original): one.name for one in self.components.values()}
+
+    @cached_property
     def homes(self) -> Mapping[str, frozenset[str]]:
         """The groups that something of each server is in."""
         homes: defaultdict[str, set[str]] = defaultdict(set)

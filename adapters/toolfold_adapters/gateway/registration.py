@@ -6,7 +6,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from functools import partial
 from types import MappingProxyType
-from typing import Any, TypedDict
+from typing import Any, TypedDict, cast
 
 import anyio
 import anyio.lowlevel
@@ -263,6 +263,14 @@ class UpstreamRegistration:
             return True
         bounds = self._layout.bounds.get(server, ())
         return profile.keeps(reads=False) and profile.keeps(reads=True) and all(map(profile.admits, bounds))
+
+    def gives(self, server: str, item: Item, profile: Profile) -> bool:
+        """Return whether a profile has something of an upstream; of what is in no list, whether it has the upstream."""
+        kind = cast("Kind", item[0])
+        name = self._layout.names.get((server, kind, item[1]))
+        if name is None:
+            return self.admits(server, profile)
+        return name in self._tools.runtime.catalogs.under(profile).components[kind].by_name
 
     def tools_of(self, server: str, catalog: Catalog) -> frozenset[str]:
         """Return the tools of an upstream that a session has by its catalog, by what the upstream calls them."""

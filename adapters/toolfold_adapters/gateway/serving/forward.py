@@ -80,6 +80,7 @@ class Forwarding:
         tasks: Where calls go on that wait for their client between two of its requests.
         unlisted: Returns the upstream that may have a resource which none lists.
         row_of: Returns what a caller may do, if that is limited.
+        may: Returns whether a caller may use something of an upstream.
         allowances: What callers may use up.
         views_of: Returns the views of an upstream that have another URI here.
         keys: What the ids of tasks are signed with; if there are none, what handles are.
@@ -93,6 +94,7 @@ class Forwarding:
         tasks: TaskGroup,
         unlisted: FindUpstream,
         row_of: Callable[[Principal], RightsConfig | None],
+        may: Callable[[Principal, str, Item], bool],
         allowances: Allowances,
         views_of: Callable[[str], Renamed],
         keys: Sequence[bytes] = (),
@@ -100,6 +102,7 @@ class Forwarding:
         self._clients = clients
         self._unlisted = unlisted
         self._row_of = row_of
+        self._may = may
         self._allowances = allowances
         self._views_of = views_of
         self.pages = Pages()
@@ -163,6 +166,8 @@ class Forwarding:
             _check_json(asked)
         client = asked.client
         principal, _ = client.asks_as
+        if not self._may(principal, asked.upstream.key, asked.item):  # its session may have another request's rights
+            raise ToolError("This request has no right to that, so nothing was done.")
 
         async def perform(call: RequestInProgress) -> dict[str, Any]:
             async def answered() -> dict[str, Any]:

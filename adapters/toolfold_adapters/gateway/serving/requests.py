@@ -189,7 +189,7 @@ class Requests:
             if len(found) > 1:
                 raise extensions.ambiguous(ctx.method, found)
             (upstream,) = found
-            if not self._gateway.registration.admits_all(upstream.key, session.profile):
+            if not self._may_all(upstream, session.profile, client):
                 self._gateway.audit.refused(upstream.key, ctx.method, "right")
                 raise ToolError(f"{quoted(ctx.method)} may do anything that {upstream.name} can, which you may not.")
             return await self._asked_of(upstream, ctx, client, asked)
@@ -221,12 +221,18 @@ class Requests:
         given = own_fields(extensions.checked(answer, ctx.method))
         return {"resultType": "complete", **given} if is_modern(ctx) else given
 
+    def _may_all(self, upstream: Upstream, profile: Profile | None, client: DownstreamClient) -> bool:
+        """Return whether a request may ask for whatever a server has: its session may, and so does its own token."""
+        rights = self._gateway.rights_of(client.asks_as[0])
+        return all(self._gateway.registration.admits_all(upstream.key, one) for one in (profile, rights))
+
     async def _pass_notification(self, ctx: ServerContext) -> Any:
         """Pass a notification on to the server that it is for, if there is a connection to it."""
         async with self._handlers.session(ctx) as session:
             client = self._client(session, ctx)
             found = extensions.upstreams_for(ctx.method, self._admitted(session.profile))
-        if len(found) != 1 or not self._gateway.registration.admits_all(found[0].key, session.profile):
+            may = len(found) == 1 and self._may_all(found[0], session.profile, client)
+        if not may:
             return None
         link = found[0].link(client)
         if link.wire is not None and await link.usable(None):

@@ -61,7 +61,7 @@ def said(what: str, call: Call) -> dict[str, Any]:
 
 async def heard(era: ConnectMode, *, modern: bool, through: bool, what: str = "log") -> list[str]:
     """Return whom something reaches that a call of Ada's causes, while Bob has a call there, too."""
-    upstream, reached = ByHand(modern, "http"), list[str]()
+    upstream, reached, answers = ByHand(modern, "http"), list[str](), dict[str, Any]()
     config = config_of("byhand", "spare", shared=True, mode="auto" if modern else "legacy")
     gateway = open_gateway(config, runtime=Runtime(clock=lambda: 0.0, transport=upstream.transport))
     with anyio.fail_after(SECONDS):
@@ -73,13 +73,12 @@ async def heard(era: ConnectMode, *, modern: bool, through: bool, what: str = "l
                 caller(endpoint, "bob", era, reached) as bob,
                 anyio.create_task_group() as tasks,
             ):
-                answers: dict[str, Any] = {}
 
                 async def call(name: str, wire: Wire) -> None:
                     asked: dict[str, Any] = {"name": "byhand__hold", "arguments": {"who": name}}
                     asked = {"name": "call_tool", "arguments": asked} if through else asked
 
-                    async def progressed(*_: Any) -> None:
+                    async def progressed(progress: float, total: float | None, message: str | None) -> None:
                         reached.append(name)
 
                     given = {**asked, "_meta": LOG}

@@ -29,6 +29,7 @@ from toolfold_adapters.gateway.config.settings import RightsConfig
 from toolfold_adapters.gateway.layout import layout_of
 from toolfold_adapters.mcp import Authentication, build_server, http_app
 from toolfold_adapters.mcp.principal import NOBODY, Principal
+from toolfold_adapters.mcp.request import Selections
 from toolfold_adapters.observe.status import as_text, status_of
 from toolfold_adapters.stores import MemoryStore
 
@@ -189,6 +190,22 @@ async def test_who_has_no_row_is_refused_over_a_pipe_too(era: Any) -> None:
                 pass
         if era == "legacy":  # a client of both eras says of the first refusal that the server is of the other one
             assert "has no rights: ask the operator" in "".join(format_exception(refused.value))
+
+
+async def test_a_request_has_the_rights_of_its_token_though_its_session_has_those_of_another_at_the_moment(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    rows = {"claim:role=admin": row("destructive"), "*": row("read")}
+    async with (
+        served(rows) as here,
+        here.http(sub="eve", role="admin") as http,
+        Client(streamable_http_client(URL, http_client=http), mode="legacy") as eve,
+    ):
+        assert text_of(await eve.call_tool("one__wipe", {})) == "did wipe"
+        monkeypatch.setattr(Selections, "bind", lambda *_: None)  # as if the other one came between
+        http.headers.update(bearer(sub="eve"))
+        assert "no right to that" in text_of(await eve.call_tool("one__wipe", {}))
+        assert text_of(await eve.call_tool("one__look", {})) == "did look"
 
 
 async def test_a_connection_has_the_rights_of_the_token_that_each_of_its_requests_has() -> None:
