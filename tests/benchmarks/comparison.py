@@ -7,7 +7,7 @@
 
 FOLDER has LiveMCPBench, see search/task_sets.py. `TESTS_FASTMCP`, `TESTS_AGENTSCOPE`, `TESTS_LAZY_MCP` and
 `TESTS_MCP_COMPRESSOR` name the interpreters of environments that have `fastmcp` with `py-key-value-aio[redis]`,
-`agentscope`, `lazy-mcp` and `mcp-compressor`; redis-server is on the path.
+`agentscope`, `lazy-mcp` and `mcp-compressor`, and `TESTS_MCP_HUB` the program of mcp-hub; redis-server is on the path.
 """
 
 from __future__ import annotations
@@ -75,6 +75,9 @@ def environment() -> Figures:
         "machine": f"{platform.system()}, {platform.machine()}, {os.cpu_count()} processors",
         "versions": {shown: _version(*package) for shown, package in PACKAGES.items() if interpreter(package[0])},
     }
+    if program := os.environ.get("TESTS_MCP_HUB"):
+        package = json.loads((Path(program).parents[1] / "package.json").read_text(encoding="utf-8"))
+        found["versions"]["mcp-hub"] = package["version"]
     if shutil.which("redis-server"):
         said = subprocess.run(["redis-server", "--version"], check=True, stdout=subprocess.PIPE, text=True).stdout
         found["redis"] = said.partition("v=")[2].split()[0]
@@ -247,10 +250,11 @@ def gateways(figures: Figures) -> str:
 
 def passing(figures: Figures) -> str:
     """Return the table of what passes through gateways."""
-    line = _by_framework(list(GATEWAYS))
+    shown = {**GATEWAYS, "mcp-hub": "mcp-hub"}
+    line = _by_framework(list(shown))
     costs = figures["parts"]["passing"]["costs"]
     lines = [line(what, what, lambda passed: "yes" if passed else "**no**") for what in costs]
-    return table(figures, "passing", "", list(GATEWAYS.values()), lines)
+    return table(figures, "passing", "", list(shown.values()), lines)
 
 
 def together(figures: Figures) -> str:

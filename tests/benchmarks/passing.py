@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 import sys
 from base64 import b64decode
 from collections.abc import AsyncGenerator, Awaitable, Callable
@@ -19,16 +20,19 @@ from tempfile import TemporaryDirectory
 from typing import Any, Literal
 
 import anyio
+import httpx2
 import mcp_types as types
 from attrs import define, field
 from mcp import Client, MCPError
+from mcp.client.sse import sse_client
 
+from tests.process.ports import free_port
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.upstream.transports import Transports
 
 from .harness import Comparison
 from .peers import upstream
-from .peers.gateways import Gateway, gateways
+from .peers.gateways import PORT, Gateway, gateways, hubs
 
 START_SECONDS = 60.0
 CHECK_SECONDS = 6.0
@@ -337,7 +341,7 @@ async def _checked(
                         trial.answer = repr(errors.exceptions)
                 if why is not None and not found[what]:
                     why(f"{gateway.name}: {what}", trial.answer)
-    except* (MCPError, ValueError, TimeoutError) as errors:  # it serves no client of this mode
+    except* (MCPError, ValueError, TimeoutError, httpx2.HTTPError) as errors:  # it serves no client of this mode
         if why is not None:
             why(f"{gateway.name}: {', '.join(checks)}", repr(errors.exceptions))
     return found
@@ -348,23 +352,55 @@ async def _connected(
     trial: Trial, folder: Path, mode: Mode, options: tuple[str, ...], host: str
 ) -> AsyncGenerator[None]:
     served = {"command": sys.executable, "args": [upstream.__file__, str(trial.notes), *options]}
-    command = trial.gateway.to({SERVER: served}, folder)
-    config = UpstreamConfig(command=tuple(command), env=trial.gateway.environment)
-    async with Client(
-        Transports()(config),
-        mode=mode,
-        client_info=types.Implementation(name=host, version="1"),
-        message_handler=trial.message,
-        elicitation_callback=trial.elicit,
-        sampling_callback=trial.sample,
-        list_roots_callback=trial.roots,
-        cache=None,
-    ) as trial.client:
+    command = tuple(trial.gateway.to({SERVER: served}, folder))
+    async with (
+        _reached(trial.gateway, command) as transport,
+        Client(
+            transport,
+            mode=mode,
+            client_info=types.Implementation(name=host, version="1"),
+            message_handler=trial.message,
+            elicitation_callback=trial.elicit,
+            sampling_callback=trial.sample,
+            list_roots_callback=trial.roots,
+            cache=None,
+        ) as trial.client,
+    ):
         with anyio.fail_after(START_SECONDS):
-            await trial.client.list_tools()
+            while not (await trial.client.list_tools()).tools:  # noqa: ASYNC110 - its server has not started yet
+                await anyio.sleep(0.2)
             if trial.gateway.opening is not None:
                 await trial.client.call_tool(*trial.gateway.opening(SERVER))
         yield
+
+
+@asynccontextmanager
+async def _reached(gateway: Gateway, command: tuple[str, ...]) -> AsyncGenerator[Any]:
+    """Yield what carries messages to a gateway, started for one client or at a port."""
+    if gateway.sse is None:
+        yield Transports()(UpstreamConfig(command=command, env=gateway.environment))
+        return
+    port = free_port()
+    words = [str(port) if word == PORT else word for word in command]
+    quiet = subprocess.DEVNULL
+    async with await anyio.open_process(words, env=gateway.environment, stdout=quiet, stderr=quiet) as process:
+        try:
+            url = f"http://127.0.0.1:{port}{gateway.sse}"
+            with anyio.fail_after(START_SECONDS):
+                while not await _answers(url):  # noqa: ASYNC110 - it has not started yet
+                    await anyio.sleep(0.1)
+            yield sse_client(url)
+        finally:
+            process.terminate()
+
+
+async def _answers(url: str) -> bool:
+    """Return whether a stream begins at a URL."""
+    try:
+        async with httpx2.AsyncClient() as client, client.stream("GET", url) as answer:
+            return answer.status_code == 200
+    except httpx2.HTTPError:
+        return False
 
 
 def _within(schema: dict[str, Any], text: str) -> bool:
@@ -393,7 +429,8 @@ def compare(*, quick: bool = False) -> Comparison:
 
 async def _compare(found: Comparison, why: Why | None) -> None:
     with TemporaryDirectory() as name:
-        for gateway in gateways({**os.environ, "XDG_CACHE_HOME": str(Path(name) / "cache")}):
+        environment = {**os.environ, "XDG_CACHE_HOME": str(Path(name) / "cache")}
+        for gateway in (*gateways(environment), *hubs(environment)):
             for what, passed in (await passes(gateway, Path(name), why=why)).items():
                 found.add(what, gateway.name, float(passed))
 

@@ -1,8 +1,9 @@
 """Gateways to other servers, as their users run them: how each is configured, and how a model calls a tool through it.
 
 `TESTS_FASTMCP`, `TESTS_LAZY_MCP` and `TESTS_MCP_COMPRESSOR` name the interpreters of environments that have
-`fastmcp`, `lazy-mcp` and `mcp-compressor`; what is missing is left out. The package `lazy-mcp` of PyPI has the program
-for Node.js that npm's has, and is run without its launcher. Of options that pass more on, each has those it has.
+`fastmcp`, `lazy-mcp` and `mcp-compressor`, and `TESTS_MCP_HUB` the program of `mcp-hub`; what is missing is left out.
+The package `lazy-mcp` of PyPI has the program for Node.js that npm's has, and is run without its launcher. Of options
+that pass more on, each has those it has.
 """
 
 from __future__ import annotations
@@ -21,6 +22,8 @@ from .servers import interpreter
 
 Servers = Mapping[str, Mapping[str, Any]]
 """The servers behind a gateway by name: `command` and `args`, or `url`."""
+PORT = "PORT"
+"""What stands for the port in the command of a gateway that serves at one."""
 Call = tuple[str, dict[str, Any]]
 """The name of a tool, and arguments."""
 LAZY = "import lazy_mcp; print(lazy_mcp._find_node(), lazy_mcp.BUNDLE_JS, sep='\\n')"
@@ -48,7 +51,8 @@ class Gateway:
 
     `opening` says what is called before the tools of a server are listed, `call` what is called for a tool of the
     only server, and `definition` what is asked for its definition where that is never in the list. `transports` are
-    those of servers that it reaches.
+    those of servers that it reaches. `sse` is the path of its own endpoint, if it is one process for all of its clients
+    at a port, which is in its command as `PORT`.
     """
 
     name: str
@@ -58,6 +62,7 @@ class Gateway:
     opening: Callable[[str], Call] | None = None
     definition: Callable[[str, str], Call] | None = None
     transports: tuple[str, ...] = ("stdio", "HTTP")
+    sse: str | None = None
     environment: Mapping[str, str] = field(factory=lambda: dict(os.environ))
 
     def to(self, servers: Servers, folder: Path) -> list[str]:
@@ -84,6 +89,21 @@ def gateways(environment: Mapping[str, str]) -> list[Gateway]:
     if python := interpreter("mcp-compressor"):
         found.append(_mcp_compressor(python))
     return found
+
+
+def hubs(environment: Mapping[str, str]) -> list[Gateway]:
+    """Return the gateways that are there and list all tools of all servers, in a process of their own."""
+    if (program := environment.get("TESTS_MCP_HUB")) is None:
+        return []
+    return [
+        Gateway(
+            "mcp-hub",
+            ("node", program, "--port", PORT, "--config"),
+            call=lambda server, tool, arguments: (f"{server}__{tool}", arguments),
+            sse="/mcp",
+            environment=environment,
+        )
+    ]
 
 
 def _fastmcp(python: str, environment: Mapping[str, str]) -> list[Gateway]:

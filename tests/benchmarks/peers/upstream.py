@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 MODERN = "2026-07-28"
+LEGACY = ("2025-11-25", "2025-06-18", "2025-03-26", "2024-11-05")
+"""The revisions before that one, of which it speaks that which it is asked for."""
 INPUT = {
     "type": "object",
     "properties": {"path": {"type": "string", "pattern": "^[a-z]+$"}, "order": {"$ref": "#/$defs/order"}},
@@ -84,7 +86,8 @@ class Upstream:
         }
         match method:
             case "initialize" if not self._modern:
-                return {"protocolVersion": "2025-11-25", **info}
+                asked = params.get("protocolVersion")
+                return {"protocolVersion": asked if asked in LEGACY else LEGACY[0], **info}
             case "server/discover" if self._modern:
                 return {"supportedVersions": [MODERN], **info}
             case "tools/list":
