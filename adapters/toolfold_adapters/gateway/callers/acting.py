@@ -25,7 +25,9 @@ class Acting:
     subject: str = field(default="", repr=False)
 
 
-_OF_TOKEN = frozenset(["exp", "iat", "nbf", "jti", "auth_time", "nonce", "at_hash", "c_hash", "sid", "session_state"])
+_OF_TOKEN = frozenset(
+    {"aio", "at_hash", "auth_time", "c_hash", "exp", "iat", "jti", "nbf", "nonce", "rh", "session_state", "sid", "uti"}
+)
 """Claims that say of a token, or of the session in which it was given, and nothing of its subject."""
 
 acting: ContextVar[Acting | None] = ContextVar("toolfold_gateway_acting", default=None)

@@ -14,6 +14,9 @@ from toolfold.spi import KINDS
 
 from ..upstream.definitions import Definitions, merged
 
+MOST = 2_000
+"""How many callers' lists are known of one server: what a token is exchanged for is another's with each claim."""
+
 
 class ListedByCaller:
     """The lists of the callers of one server, by whose they are (see `whose`)."""
@@ -39,6 +42,8 @@ class ListedByCaller:
         if definitions is not None:
             known = (one for one in (before, *self._lists.values()) if one is not None)
             self._lists[whose] = next((one for one in known if one == definitions), definitions)
+            if len(self._lists) > MOST:
+                del self._lists[next(iter(self._lists))]  # who was listed it longest ago is asked again
         everything = Definitions(by_caller=True)
         for one in {id(one): one for one in self._lists.values()}.values():
             everything = merged(one, None, everything)  # who was listed a name first is of no matter

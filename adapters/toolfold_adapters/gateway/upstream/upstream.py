@@ -49,6 +49,9 @@ ASKING = "asking"
 MOST_ABLE = 16
 """For how many sets of what clients can do it is remembered what was offered last."""
 
+MOST_ACTING = 10_000
+"""For how many callers it is known for whom a server is used, before those are forgotten to whom it lists nothing."""
+
 Condition = tuple[WithheldBy, str]
 """Why it is not known what a server offers, and what to say of it after its name."""
 
@@ -293,6 +296,8 @@ class Upstream:
         of = whose(self.config, principal)
         acting = self._acting.get(of)
         if acting is None:
+            if len(self._acting) > MOST_ACTING:
+                self._acting = {key: one for key, one in self._acting.items() if key in self._listed}
             acting = self._acting[of] = Acting(principal)
         if token:
             acting.subject = token
@@ -477,7 +482,10 @@ class Upstream:
         if not self.by_each:
             await self.found_out()
         elif not self.knows(client.asks_as[0]):
-            await self.link(client).opened()
+            link = self.link(client)
+            wire = await link.opened()
+            if not self.knows(client.asks_as[0]):  # it is open since before that was forgotten
+                await self.refresh(link, wire)
 
     async def _learn_of(self, acting: Acting, now: Known | None) -> None:
         """Learn what it lists to a caller, or that he has logged out."""

@@ -252,3 +252,17 @@ async def test_an_operator_sees_who_uses_a_server_as_himself_and_a_caller_how_it
         assert "bob" not in mine["alice"]
         assert "alice" not in mine["bob"]
         assert "bob has to log in" in mine["bob"]
+
+
+async def test_of_callers_beyond_a_number_the_one_who_was_listed_longest_ago_is_asked_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("toolfold_adapters.gateway.callers.listed.MOST", 1)
+    async with (
+        served(Board()) as here,
+        here.client("legacy", sub="alice") as alice,
+        here.client("legacy", sub="bob") as bob,
+    ):
+        assert len(await opened(alice)) == 2
+        assert len(await opened(bob)) == 3
+        assert text_of(await alice.call_tool("call_tool", {"name": "board__note"})) == "note of alice"
