@@ -5,6 +5,7 @@
 
 loop       an event loop with virtual time, whose order is drawn, and extents of tasks that are killed or cancelled
 plan       what happens in a world, drawn from its seed: requests and faults as data
+audit      what is wrong with what a store answers, or is asked
 disk       the store that all replicas share: slow, away, or without its last writes
 desk       the tool set of each replica, and what its hooks do to the world
 replicas   the processes that serve it, which are killed and started again

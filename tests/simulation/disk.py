@@ -18,6 +18,7 @@ from typing import Any, TypeVar
 import anyio
 from attrs import define, field, frozen
 
+from tests.simulation.audit import Audit
 from tests.simulation.loop import EPOCH, Loop
 from toolfold import Created, Lease, Place, Record, StoreUnavailable
 from toolfold_adapters.stores import MemoryStore, SQLiteStore
@@ -83,6 +84,7 @@ class Disk:
         writes: How many there were.
         log: What it was asked.
         subscriptions: Who is notified of changes.
+        audit: What is wrong with what it was asked, or answered.
     """
 
     loop: Loop
@@ -96,8 +98,10 @@ class Disk:
     engine: Any = field(init=False)
     _before: deque[Any] = field(factory=lambda: deque[Any](maxlen=REMEMBERED))
     subscriptions: list[Subscription] = field(factory=list["Subscription"])
+    audit: Audit = field(init=False)
 
     def __attrs_post_init__(self) -> None:
+        self.audit = Audit(self.loop.time)
         if self.weather.engine == "sqlite":
             self.engine = _SQLite(self.loop)
         else:
@@ -122,6 +126,7 @@ class Disk:
         self._before.clear()
         self.lost += writes
         self.engine.restore(rows)
+        self.audit.forget()
 
     def keep(self) -> None:
         """Remember what there was before a write."""
@@ -193,7 +198,9 @@ class Connection:
             self.disk.keep()
         result = await getattr(self.disk.engine, name)(*arguments, **named)
         self._log(name, *arguments, "->", result)
+        self.disk.audit.done(self.process, name, (*arguments, *named.values()), result)
         await self._travel(name, "is not answered")
+        self.disk.audit.answered(self.process, name, arguments, result)
         return result
 
     def _log(self, *what: object) -> None:

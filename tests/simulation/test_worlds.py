@@ -67,9 +67,10 @@ def _forget_versions(monkeypatch: pytest.MonkeyPatch) -> None:
         engine = disk.engine
         swap = engine.swap
 
-        async def careless(key: str, version: int, data: object, token: int | None = None) -> bool:
+        async def careless(key: str, version: int, data: object, token: int | None = None) -> int | None:
             record = await engine.read(key)
-            return bool(await swap(key, version if record is None else record.version, data, token))
+            result: int | None = await swap(key, version if record is None else record.version, data, token)
+            return result
 
         engine.swap = careless
 

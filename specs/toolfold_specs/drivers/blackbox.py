@@ -196,8 +196,7 @@ class BlackBoxDriver(McpDriver):
                 session.connection.close()
         self._sessions.clear()
         if self.main.calls and self._is_changed():
-            self.main.close()
-            self.main = self.link.connect()
+            self.main = self.link.replaced(self.main)
         self.link.begin()
 
     def _is_changed(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import ExitStack
+from threading import Thread
 from types import TracebackType
 from typing import Any, Self
 
@@ -43,6 +44,7 @@ class Link:
         self._portal: BlockingPortal | None = None
         self._spares: Spares | None = None
         self._open: dict[Connection, None] = {}
+        self._closing: list[Thread] = []
         self._unused: Connection | None = None
         self._transcript = Transcript()
 
@@ -89,6 +91,17 @@ class Link:
         """Take back a connection that was not used for a call; `connect` returns it next."""
         self._unused = connection
 
+    def replaced(self, connection: Connection) -> Connection:
+        """Return a new connection in place of one, which is closed: meanwhile, if servers can run side by side."""
+        if self._spares is None or not self._spares.side_by_side:
+            connection.close()
+            return self.connect()
+        self._forget(connection)
+        closing = Thread(target=connection.close)
+        closing.start()
+        self._closing.append(closing)
+        return self.connect()
+
     def begin(self) -> None:
         """Forget what was sent and received so far."""
         self._transcript.begin([connection.number for connection in self._open])
@@ -110,6 +123,8 @@ class Link:
             connection.close()
         if self._spares is not None:
             self._spares.close()
+        while self._closing:
+            self._closing.pop().join()
         self._portal = self._spares = None
         self._stack.close()
 

@@ -43,6 +43,11 @@ class Spares:
         self._tried = False
         self._made = 0
 
+    @property
+    def side_by_side(self) -> bool:
+        """Whether servers were seen to run side by side."""
+        return self._tried and self._number > 0
+
     def connect(self, extension: str | None) -> Connection:
         """Return a new connection; raises `TargetNotStarted`."""
         connection = self._next(extension)
