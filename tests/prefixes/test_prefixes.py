@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from tests.benchmarks.prefixes import OWN, PAGE, bill_of, conversation, rules
 from tests.prefixes.conversations import HOSTS
 from tests.prefixes.proving import proof_of
 from toolfold_specs.prefixes import CALL_TOOL, MODERN, NATIVE, TABLE, MayChange, Prefix, allows, billed_again, wrong
@@ -72,3 +73,15 @@ def test_what_is_behind_a_change_is_billed_again() -> None:
 def test_a_changed_part_is_named(part: str, delivery: str) -> None:
     parts: dict[str, Any] = {"tools": [A], "instructions": ["read"], "messages": ["first"]}
     assert wrong(TABLE[delivery], Prefix(**parts), Prefix(**{**parts, part: ["another"]})) == part
+
+
+def test_the_page_has_the_table() -> None:
+    assert rules() in PAGE.read_text("utf-8")
+
+
+async def test_in_the_same_conversation_only_lists_that_change_are_billed_again() -> None:
+    given = conversation(seed=0, steps=12)
+    bills = {delivery: await bill_of(delivery, given) for delivery in OWN}
+    nothing = (MODERN, CALL_TOOL, NATIVE)
+    assert all((bill.again == bill.broken == 0) == (delivery in nothing) for delivery, bill in bills.items())
+    assert all(bill.sent > bill.again for bill in bills.values())
