@@ -13,6 +13,7 @@ from typing import Any, NoReturn
 import anyio
 import pytest
 
+from tests.external import keycloak
 from tests.external.browser import Browser, started
 from tests.external.foreign.servers import Server, fastmcp, load
 from tests.external.hosts.hosts import Host
@@ -77,6 +78,16 @@ def image_builders() -> None:
     for program in ("buildah", "mmdebstrap"):
         if shutil.which(program) is None:
             _skip(f"{program} is not installed: apt-get install {program}")
+
+
+@pytest.fixture(scope="session")
+def callers_programs() -> None:
+    """Skip a test without what `deploy/callers` is made of; with TESTS_EXTERNAL=required, fail it."""
+    for program in ("caddy", "ip", "redis-server", "unshare"):
+        if shutil.which(program) is None:
+            _skip(f"{program} is not installed: apt-get install {program}")
+    if keycloak.folder() is None:
+        _skip(f"{keycloak.VARIABLE} names no Keycloak")
 
 
 @pytest.fixture

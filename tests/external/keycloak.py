@@ -90,13 +90,16 @@ class Keycloak:
             "FIRST_PASSWORD": self.passwords["alice"],
         }
         realm: dict[str, Any] = json.loads(Template(REALM.read_text(encoding="utf-8")).substitute(values))
-        alice = realm["users"][0]
-        bob = {"username": "bob", "email": "bob@example.org", "firstName": "Bob"}
-        realm["users"].append({**alice, **bob, "credentials": [{"type": "password", "value": self.passwords["bob"]}]})
-        realm["users"][1]["realmRoles"] = ["default-roles-people"]
         self.asked("POST", "", json=realm)
-        users = self.asked("GET", "/people/users")
-        self.subjects |= {user["username"]: user["id"] for user in users}
+        self.add_person("bob")
+
+    def add_person(self, name: str) -> None:
+        """Add somebody who has no role of his own."""
+        password = {"type": "password", "value": self.passwords[name]}
+        person = {"username": name, "email": f"{name}@example.org", "firstName": name, "lastName": "Example"}
+        known = {"enabled": True, "emailVerified": True, "credentials": [password]}
+        self.asked("POST", "/people/users", json={**person, **known})
+        self.subjects |= {user["username"]: user["id"] for user in self.asked("GET", "/people/users")}
 
     def log_in(self) -> None:
         """Have its operator logged in."""

@@ -83,6 +83,7 @@ class World:
     folder: Path
     people: dict[str, Person] = field(factory=dict[str, Person])
     kept: dict[str, Kept] = field(factory=dict[str, Kept])
+    verify: Any = True
 
     @asynccontextmanager
     async def gateway(self, upstreams: str = "", *, introspection: bool = False) -> AsyncGenerator[str]:
@@ -124,7 +125,7 @@ class World:
     async def client(self, name: str, url: str, mode: str = "auto") -> AsyncGenerator[Client]:
         """Yield a client of somebody's."""
         async with (
-            httpx2.AsyncClient(auth=self.provider(name, url), timeout=SECONDS) as http,
+            httpx2.AsyncClient(auth=self.provider(name, url), timeout=SECONDS, verify=self.verify) as http,
             Client(streamable_http_client(url, http_client=http), mode=mode) as client,
         ):
             yield client
@@ -292,7 +293,7 @@ async def test_people_log_in_at_a_server_of_the_issuer_and_their_logins_are_rene
         assert await said(alice, "board__whoami") == first["alice"]
 
 
-async def log_in(world: World, name: str, link: str) -> str:
+async def log_in(world: World, name: str, link: str, token: str | None = None) -> str:
     """Do what somebody does with a link, and return what the page says that comes last."""
     person = world.people[name]
     page = await person.opened(link)
@@ -300,10 +301,11 @@ async def log_in(world: World, name: str, link: str) -> str:
     if found is None:
         return page.text
     assert f"for <b>{name}</b> alone" in page.text
-    return (await person.opened(link, method="POST", data={"csrf": found[1]})).text
+    given = {"csrf": found[1], **({} if token is None else {"token": token})}
+    return (await person.opened(link, method="POST", data=given)).text
 
 
 def link_in(text: str) -> str:
-    found = re.search(r"http://\S+/login/[\w-]+", text)
+    found = re.search(r"https?://\S+/login/[\w-]+", text)
     assert found is not None, text
     return found[0]
