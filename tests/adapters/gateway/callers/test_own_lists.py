@@ -129,6 +129,7 @@ async def test_each_caller_is_listed_and_finds_his_own_and_calls_it() -> None:
         ]
 
 
+@pytest.mark.spec("ISO-1")
 @pytest.mark.parametrize("era", ERAS)
 async def test_no_text_of_one_caller_is_in_what_another_reads(era: str) -> None:
     async with served(Board()) as here, here.client(era, sub="alice") as alice, here.client(era, sub="bob") as bob:
