@@ -25,7 +25,6 @@ class Known:
         version: Its version.
         writer: Who wrote that, and was answered.
         token: That of the last lease.
-        holder: Who has that lease.
         until: When it ends.
         intent: What is to be undone.
     """
@@ -33,7 +32,6 @@ class Known:
     version: int
     writer: str | None = None
     token: int = 0
-    holder: str = ""
     until: float = 0.0
     intent: str | None = None
 
@@ -54,11 +52,6 @@ class Audit:
     def forget(self) -> None:
         """Forget all records: the store has lost writes."""
         self._known.clear()
-
-    def held(self, key: str) -> Known | None:
-        """Return what is known of a record whose lease is held."""
-        known = self._known.get(key)
-        return known if known is not None and known.until > self.now() else None
 
     def done(self, process: str, operation: str, given: tuple[Any, ...], result: Any) -> None:
         """Judge an operation that a process asked for."""
@@ -107,7 +100,7 @@ class Audit:
             self._say(process, f"the lease {known.token} is held, and {result.token} is given")
         if result.token <= known.token:
             self._say(process, f"the lease {result.token} comes after {known.token}")
-        known.token, known.holder, known.until = result.token, process, self.now() + seconds
+        known.token, known.until = result.token, self.now() + seconds
         if version == known.version and known.intent is None:
             self._intended(process, known, intent)
 

@@ -52,7 +52,6 @@ class Extent:
         at: What to do at which of these awaits.
         trace: Where they have waited, if that is to be noted.
         alive: Whether they go on.
-        marks: What others note of it.
     """
 
     name: str
@@ -61,7 +60,6 @@ class Extent:
     at: dict[int, Callable[[], object]] = field(factory=dict[int, Callable[[], object]])
     trace: list[str] | None = None
     alive: bool = True
-    marks: set[str] = field(factory=set[str])
     _deaths: list[asyncio.Future[None]] = field(factory=list["asyncio.Future[None]"])
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -100,11 +98,6 @@ class Extent:
 
 
 _extents: ContextVar[tuple[Extent, ...]] = ContextVar("extents", default=())
-
-
-def extents() -> tuple[Extent, ...]:
-    """Return the extents of the task that asks."""
-    return _extents.get()
 
 
 class _Task(asyncio.Task[T]):

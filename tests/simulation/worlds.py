@@ -18,7 +18,7 @@ from tests.simulation.desk import PATHS
 from tests.simulation.disk import Disk
 from tests.simulation.gateways import GatewayWorld
 from tests.simulation.judging import CHANGES, PLAIN, Request, Start, explained, opened
-from tests.simulation.loop import Died, Extent, Loop, Stuck, extents
+from tests.simulation.loop import Died, Extent, Loop, Stuck
 from tests.simulation.outcome import Outcome
 from tests.simulation.plan import Ask, Fault, GatewayPlan, Plan, StorePlan
 from tests.simulation.replicas import LIFETIME, Answer, Replica, name_of
@@ -28,8 +28,6 @@ from toolfold_specs.linearize import Operation
 
 PATIENCE = 300.0
 """Seconds that a request may take."""
-OPERATION = "operation"
-"""The name of the tasks that answer one request."""
 AGAIN = 0.5
 """Seconds until a request that was not answered is made again."""
 
@@ -119,29 +117,12 @@ class StoreWorld:
         self.fences[session] = max(self.fences.get(session, 0), fence or 0)
         if self.fences[session] > (fence or 0) and not line.endswith((" begins", " ends")):
             return
-        self._note_of_cancelled(line)
         self.lines.setdefault(session, []).append(line)
         self.disk.log.append(f"{self.loop.time():.3f} {session.rpartition('/')[2][:8]} {line}")
-
-    def _note_of_cancelled(self, line: str) -> None:
-        """Judge whether a transition whose caller was cancelled during a hook goes on with another one."""
-        for operation in (one for one in extents() if one.name == OPERATION):
-            marks = operation.marks
-            if line.endswith(" begins"):
-                marks |= {"in hook", *({"goes on"} if "cancelled" in marks else ())}
-            elif line.endswith(" ends"):
-                marks.discard("in hook")
-            elif "goes on" in marks and not line.startswith("undo "):
-                self.outcome.wrong.append(f"{line}, in a transition that was cancelled during a hook before")
 
     def notify(self, session: int) -> None:
         """Note that a client was notified of a transition."""
         self.notified[session] += 1
-
-    @property
-    def is_calm(self) -> bool:
-        """Whether nothing goes wrong in it, so that what processes leave behind is what they have forgotten."""
-        return not (self.plan.faults or self.plan.weather.lost)
 
     async def live(self) -> None:
         """Begin, go on until the clients have what they want, and end."""
@@ -321,7 +302,7 @@ class StoreWorld:
         """Answer a request, and cancel it if that is to be."""
         if not ask.cancelled:
             return await answer()
-        operation, scope = Extent(OPERATION, self.loop), anyio.CancelScope()
+        operation, scope = Extent("operation", self.loop), anyio.CancelScope()
 
         async def scoped() -> Answer:
             with scope:
@@ -329,11 +310,7 @@ class StoreWorld:
             raise Unknown("cancelled")
 
         task = operation.start(scoped())
-
-        def cancel() -> None:
-            operation.marks.update({"cancelled"} if "in hook" in operation.marks else ())
-            scope.cancel() if ask.scope else task.cancel()
-
+        cancel: Callable[[], object] = scope.cancel if ask.scope else task.cancel
         operation.at = dict.fromkeys(ask.cancelled, cancel)
         try:
             return await task
@@ -368,8 +345,6 @@ class StoreWorld:
         if self.outcome.wrong:
             return
         history, key = self.histories[session], self._key(session)
-        if self.is_calm and (left := self.disk.audit.held(key)) is not None:
-            self.outcome.wrong.append(f"{left.holder} has not released the lease {left.token}")
         losses = [Start.of(at, texts.get(key)) for at, texts in self.losses]
         if not explained(history, losses, frozenset(self.plan.starts)):
             shown = "\n".join(f"  {operation}" for operation in history)
