@@ -10,9 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from itsdangerous.encoding import base64_decode
+from mcp import Client
+from mcp.types import CallToolResult
 
-from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest
+from toolfold import ConfigError, HandleExpired, HandleInvalid, Snapshot, ToolSet, TransitionRequest, Visibility
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.address.handle import Handles
 from toolfold_adapters.mcp.address.signed import KEY_VARIABLE, NAMELESS, SignedHandles, Stale, StatePacker, signing_keys
 from toolfold_adapters.stores import MemoryStore
 
@@ -99,7 +102,7 @@ def test_no_other_text_of_the_same_bytes_is_accepted() -> None:
     signature = handle.rpartition(".")[2]
     letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
     same = [one for one in letters if base64_decode(signature[:-1] + one) == base64_decode(signature)]
-    assert len(same) == 4
+    assert len(same) == 16
     for text in {*(handle[:-1] + one for one in same), f"{handle}=", f"{handle}=="} - {handle}:
         with pytest.raises(HandleInvalid, match="The handle is damaged"):
             handles.read(text, tools.catalog, "")
@@ -207,3 +210,28 @@ def test_the_names_of_groups_that_are_gone_are_remembered_up_to_a_limit(monkeypa
     tools.register_group("b")
     packer.pack(Snapshot.of(tools.catalog))
     assert names() == (NAMELESS,)
+
+
+@pytest.mark.parametrize(("handles", "comes_back"), [("auto", True), ("stored", False)])
+async def test_the_facts_of_an_older_handle_come_back_unless_handles_are_stored(
+    handles: Handles, comes_back: bool
+) -> None:
+    tools = ToolSet("desk", control="open_group")
+    tools.register_group("post")
+    trusted = Visibility.when(lambda view: not view.facts.get("outside"))
+    tools.register("send", lambda: "sent", input={}, group="post", visibility=trusted)
+    tools.register(
+        "read", lambda _, context: context.set_fact("outside", True), input={}, group="post", description="Read mail"
+    )
+    async with Client(build_server(tools, handles=handles)) as client:
+
+        async def call(name: str, handle: str) -> CallToolResult:
+            return await client.call_tool("call_tool", {"name": name, "handle": handle})
+
+        first = (await client.call_tool("open_group", {"group": "post"})).meta or {}
+        older = str(first["dev.toolfold/change"]["handle"])
+        assert not (await call("post__send", older)).is_error
+        read = await call("post__read", older)
+        newer = str((read.meta or {}).get("dev.toolfold/handle", older))
+        assert (await call("post__send", newer)).is_error
+        assert (await call("post__send", older)).is_error != comes_back
