@@ -24,6 +24,7 @@ SECTIONS: Mapping[str, tuple[str, str]] = {
     "traced-growth": ("sessions", "traced_growth"),
     "telemetry": ("telemetry", "measure"),
     "observed": ("observed", "measure"),
+    "traces": ("tracing", "measure"),
     "watched": ("watched", "measure"),
     "loading": ("loading", "measure"),
     "drawing": ("drawing", "measure"),

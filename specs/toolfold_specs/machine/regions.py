@@ -78,6 +78,13 @@ class System:
     evicts: bool = False
     caps: tuple[Cap, ...] = ()
     _results: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+    _legal: dict[int, bool] = field(init=False, factory=dict[int, bool], repr=False)
+
+    @cached_property
+    def related(self) -> Mapping[str, tuple[list[int], ...]]:
+        """The groups that events go to from each group, by the relation in which they stand to it."""
+        to = {"partners": self.partners, "descendants": self.descendants}
+        return {relation: tuple(map(members, groups)) for relation, groups in to.items()}
 
     @cached_property
     def index(self) -> dict[str, int]:
@@ -110,6 +117,14 @@ class System:
 
     def is_legal(self, groups: int) -> bool:
         """Return whether groups may be open together (SPEC INV-1, INV-2)."""
+        found = self._legal.get(groups)
+        if found is None:
+            if len(self._legal) > MOST:
+                self._legal.clear()
+            found = self._legal[groups] = self._is_legal(groups)
+        return found
+
+    def _is_legal(self, groups: int) -> bool:
         return all(not self.ancestors[one] & ~groups and not self.partners[one] & groups for one in members(groups))
 
     def named(self, groups: int) -> str:
@@ -248,10 +263,11 @@ class Run:
             self.active = self.active | bit if row["target"] == "active" else self.active & ~bit
             self._locked[number] = row["target"] == "locked"
             self.refused = self.refused or row["effect"] == "refuse"
-            self._effects[row["effect"], number] += 1
+            if row["effect"] != "nothing":
+                self._effects[row["effect"], number] += 1
             for what, to in row["emits"]:
-                related = self._system.partners if to == "partners" else self._system.descendants
-                queue.extend((what, other) for other in members(related[number]))
+                for other in self._system.related[to][number]:
+                    queue.append((what, other))
 
     def _row(self, event: str, number: int) -> Mapping[str, Any]:
         above, partners = self._system.ancestors[number], self._system.partners[number]

@@ -1,7 +1,8 @@
 /* Concurrent transitions of one session: plan -> hooks (awaited) -> commit, under several protocols.
  *
  * The model is of the shell around the machine, core/toolfold/_session/perform.py and the steps that it performs,
- * not of the machine: STEP stands for machine.plan, which is proved elsewhere, so four groups suffice.
+ * not of the machine: STEP stands for machine.plan, which is proved elsewhere, so four groups suffice. It is what the
+ * rows of the table make of each request in each legal state: `python -m verification.rows` writes it.
  *
  *     PROTOCOL
  *     NONE    plan, hooks, then commit the planned snapshot; unguarded
@@ -49,15 +50,18 @@
     ((!has(set, B) || has(set, A)) && !(has(set, A) && has(set, C)) && !(has(set, B) && has(set, D)))
 
 /* Requests 0 to 3 activate a, a.b, c, d; 4 to 7 deactivate them. A refused one changes nothing. */
+/* <rows> */
+#define STEP_0(set) ((set) == 0 -> 1 : ((set) == 4 -> 1 : ((set) == 8 -> 9 : ((set) == 12 -> 9 : ((set))))))
+#define STEP_1(set) ((set) == 1 -> 3 : ((set) == 9 -> 3 : ((set))))
+#define STEP_2(set) ((set) == 0 -> 4 : ((set) == 1 -> 4 : ((set) == 3 -> 4 : ((set) == 8 -> 12 : ((set) == 9 -> 12 : ((set)))))))
+#define STEP_3(set) ((set) == 0 -> 8 : ((set) == 1 -> 9 : ((set) == 3 -> 9 : ((set) == 4 -> 12 : ((set))))))
+#define STEP_4(set) ((set) == 1 -> 0 : ((set) == 3 -> 0 : ((set) == 9 -> 8 : ((set)))))
+#define STEP_5(set) ((set) == 3 -> 1 : ((set)))
+#define STEP_6(set) ((set) == 4 -> 0 : ((set) == 12 -> 8 : ((set))))
+#define STEP_7(set) ((set) == 8 -> 0 : ((set) == 9 -> 1 : ((set) == 12 -> 4 : ((set)))))
 #define STEP(set, request) \
-    ( (request) == 0 -> (less(set, C) | A) \
-    : ((request) == 1 -> (has(set, A) -> (less(set, D) | B) : (set)) \
-    : ((request) == 2 -> (less(set, A + B) | C) \
-    : ((request) == 3 -> (less(set, B) | D) \
-    : ((request) == 4 -> less(set, A + B) \
-    : ((request) == 5 -> less(set, B) \
-    : ((request) == 6 -> less(set, C) \
-    : less(set, D) )))))))
+    ((request) == 0 -> STEP_0(set) : ((request) == 1 -> STEP_1(set) : ((request) == 2 -> STEP_2(set) : ((request) == 3 -> STEP_3(set) : ((request) == 4 -> STEP_4(set) : ((request) == 5 -> STEP_5(set) : ((request) == 6 -> STEP_6(set) : (STEP_7(set)))))))))
+/* </rows> */
 
 byte state;        /* the session's snapshot */
 byte version;      /* CAS: the number of changes, without requests that change nothing */
