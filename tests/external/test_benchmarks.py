@@ -10,6 +10,7 @@ from collections.abc import Iterator
 import anyio
 import pytest
 
+from tests.external.benchmarks import figures
 from tests.external.benchmarks.link import Worker, worker
 from tests.external.benchmarks.outside import Outcome, Suite, Way
 from tests.external.benchmarks.playing import PROFILES, Desks
@@ -65,3 +66,8 @@ def test_what_was_read_from_outside_opens_nothing_that_acts(bank: Worker) -> Non
     flat, sealed = played("everything listed"), played("sealed")
     assert (flat.lured, flat.attacked) == (True, True)
     assert (sealed.lured, sealed.done, sealed.attacked) == (True, True, False)
+
+
+def test_the_page_has_the_tables_of_the_figures() -> None:
+    text = figures.PAGE.read_text(encoding="utf-8")
+    assert figures.page(text, figures.kept()) == text

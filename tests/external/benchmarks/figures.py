@@ -126,7 +126,7 @@ def _agentdojo_table(figures: Figures) -> str:
 
 def _versions(figures: Figures) -> str:
     versions = ", ".join(f"{name} {version}" for name, version in figures["versions"].items())
-    part = f"; one of {figures['step']} tasks of tau2, and of the attacks" if figures["step"] > 1 else ""
+    part = f"; one in {figures['step']} of the tasks of tau2 and of the attacks" if figures["step"] > 1 else ""
     return f"{versions}{part}.\n"
 
 
