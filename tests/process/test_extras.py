@@ -48,7 +48,7 @@ def on_the_base_install(code: str, *arguments: str) -> subprocess.CompletedProce
     [
         ("import toolfold_adapters.mcp", "mcp_types", "mcp"),
         ("import toolfold_adapters.mcp.address.handle", "mcp_types", "mcp"),
-        ("import toolfold_adapters.gateway", "mcp", "mcp"),
+        ("import toolfold_adapters.gateway", "mcp_types", "mcp"),
         ("from toolfold import ToolSet; ToolSet('desk').run()", "mcp_types", "mcp"),
         ("from toolfold import ToolSet; ToolSet('desk').include_skill(__import__('sys').argv[1])", "ruamel", "cli"),
         ("import toolfold_adapters.integrations.fastmcp", "fastmcp", "fastmcp"),
