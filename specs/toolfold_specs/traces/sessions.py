@@ -317,7 +317,9 @@ class StepOf:
         written = self.session.written.pop(self.by, set())
         self.session.guessed -= written
         intents = self.session.intents.pop(self.by, [])
-        self.session.left.pop(self.by, None)
+        left = self.session.left.pop(self.by, [])
+        if left and not self.data["events"].endswith("lost"):
+            raise NotAllowed(f"another process has left {left[0]} to be undone, and they are not undone")
         if self.data["ended"] == "committed" and self.data["version"] not in written:
             raise NotAllowed(f"version {self.data['version']} was committed, and was not written")
         missing = [one for one in self.intents if one not in intents]
