@@ -30,7 +30,7 @@ from .harness import Comparison
 from .peers.servers import interpreter
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "docs" / name for name in ("comparison.md", "how-to/many.md", "how-to/replicas.md", "how-to/search.md")]
+PAGES = [ROOT / "docs" / name for name in ("comparison.md", "how-to/many.md", "how-to/replicas.md")]
 FIGURES = Path(__file__).with_suffix(".json")
 PARTS = ("agents", "mcp_servers", "registering", "stores", "gateways", "passing", "together", "evaluating")
 ON_SERVERS = frozenset({"gateways"})
@@ -311,24 +311,6 @@ def evaluating(figures: Figures) -> str:
     return table(figures, "evaluating", "of 70 tasks", list(arms.values()), lines)
 
 
-def retrieval(figures: Figures) -> str:
-    """Return the table of what searches find of our own queries."""
-    kinds = {
-        "names": "exact names",
-        "english": "plain English",
-        "synonyms": "synonyms",
-        "languages": "other languages",
-        "nothing": "no-match: part that finds nothing",
-    }
-    line = _by_framework(["plain FTS5", "toolfold", "fastmcp", "pydantic-ai"])
-    lines = [
-        line(f"{label}, at {shown}", f"{kind} at {shown}", "{:.0%}".format)
-        for kind, label in kinds.items()
-        for shown in (1, 5, 10)
-    ]
-    return table(figures, "evaluating", "held-out queries", ["plain FTS5", "Toolfold", "FastMCP", "pydantic-ai"], lines)
-
-
 def versions(figures: Figures) -> str:
     """Return what was measured, when and where."""
     found = figures["environment"]
@@ -355,7 +337,6 @@ TABLES: Mapping[str, Callable[[Figures], str]] = {
     "passing": passing,
     "together": together,
     "evaluating": evaluating,
-    "retrieval": retrieval,
 }
 
 

@@ -1,20 +1,15 @@
-"""Whether tasks get done, by scripts, and what searches find: figures of the comparison that need no clock."""
+"""Whether tasks get done, by scripts: figures of the comparison that need no clock."""
 
 from __future__ import annotations
 
 import statistics
-import sys
 
 import anyio
 
 from toolfold_adapters.evaluation import ARMS, OWN, Plan, Record, World, load_tasks, run, scripted
 from toolfold_adapters.manifests.catalogs import load_catalog
-from toolfold_adapters.search import bm25
 
 from .harness import Comparison
-from .peers.servers import interpreter
-from .search.recall import foreign_searcher, plain_fts5, rows, toolfold_searcher
-from .search.task_sets import own
 
 SIZES = (100, 1_000)
 PLAYERS = ("perfect", "task-words", "codex", "copilot", "forgets-handles", "reckless")
@@ -22,16 +17,9 @@ RULES = ("excluded", "read only", "withdrawn")
 
 
 def compare(*, quick: bool) -> Comparison:
-    """Return what was done and read, by arm, and the recall of each search; it is the same in every run."""
+    """Return what was done and read, by arm; it is the same in every run."""
     found = Comparison("tasks")
     anyio.run(_play, found)
-    searchers = {"plain FTS5": plain_fts5, "toolfold": toolfold_searcher(bm25)}
-    if python := interpreter("fastmcp"):
-        searchers["fastmcp"] = foreign_searcher(python, "with_fastmcp.py")
-    searchers["pydantic-ai"] = foreign_searcher(interpreter("pydantic-ai") or sys.executable, "with_pydantic_ai.py")
-    for tasks, searcher, parts in rows(own(), searchers):
-        for shown, part in zip((1, 5, 10), parts, strict=False):
-            found.add(f"{tasks.removeprefix('own: ')} at {shown}", searcher, part)
     return found
 
 

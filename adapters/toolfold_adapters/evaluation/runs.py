@@ -14,13 +14,14 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from attrs import field
 from pydantic import BaseModel, ConfigDict, ValidationError
 
-from toolfold import ConfigError, __version__
+from toolfold import ConfigError, Ranker, __version__
 from toolfold.spi import frozen
+from toolfold_adapters.search import bm25, by_meaning
 
 from .players import SCRIPTS, Script, Scripted, replay
 from .surfaces import ARMS, EVERYTHING, PROGRAM, AnswerOptions, Exchange, Offers, Played, Surface, Why
@@ -117,6 +118,7 @@ class Plan:
         price: What a million tokens cost that are read, and that are written, in dollars.
         options: How servers answer the opening of a group, where that differs from the default.
         sample: How many of the tasks are played, chosen by the seed; by default all.
+        search: What searches rank by: words, or meaning too, by the models that are installed.
     """
 
     world: World
@@ -127,6 +129,15 @@ class Plan:
     price: tuple[float, float] | None = None
     options: AnswerOptions = field(factory=AnswerOptions)
     sample: int | None = None
+    search: Literal["bm25", "embeddings"] = "bm25"
+
+    def ranker(self) -> Ranker:
+        """Return what searches rank by; an index is complete before the first search is answered.
+
+        Raises:
+            ConfigError: No model is installed.
+        """
+        return bm25 if self.search == "bm25" else by_meaning(in_the_background=False)
 
     def chosen(self) -> list[Task]:
         """Return the tasks that are played, in their order; a larger sample has those of a smaller one."""
@@ -212,7 +223,7 @@ async def run(
         ConfigError: A model could not be reached for the first case, or for some in a row.
     """
     known = {record.key: record for record in before if record.why != "unreachable"}
-    offers = Offers(plan.world, plan.options)
+    offers = Offers(plan.world, plan.options, plan.ranker())
     tasks = plan.world.fingerprint(plan.tasks)
     missed = {id(player): UNREACHABLE - 1 for player in plan.players}
     for player, task, case in plan.cases():
@@ -290,7 +301,7 @@ def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
         tasks=tasks,
         versions=versions,
         price=plan.price,
-        options={**plan.options, **player.settings},
+        options={**plan.options, **player.settings, **({} if plan.search == "bm25" else {"search": plan.search})},
     )
 
 

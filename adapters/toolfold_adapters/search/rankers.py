@@ -47,12 +47,9 @@ FUSION_CONSTANT = 20
 """The constant of reciprocal rank fusion: the larger it is, the less the first places count for. 60 is common for long
 rankings; of tools only the first few are returned."""
 
-NOTHING, DOUBT = 0.15, 0.4
-"""Which share of a query, where rare words count for more, the first has at least: or else none fits, or none for
-certain. No share tells all queries with a tool from those without: `docs/how-to/search.md` has the curve."""
-
-SHORT = 6
-"""How many words a query has at most for which nothing may be found by that: a tool has few of those of a long one."""
+DOUBT = 0.4
+"""Which share of a query, where rare words count for more, the first has at least: or else none fits for certain. No
+share tells all queries with a tool from those without: `docs/how-to/search.md` has the curve."""
 
 AHEAD = 0.2
 """What part of its score the first by words is ahead of the second where it is clearly the best."""
@@ -203,19 +200,17 @@ class Index:
     def ranked(self, query: str) -> Ranked:
         """Return the names of the tools that have a word of a query, the best first.
 
-        Those that have only its common words come last, and not at all if it has other words and no tool has these. The
-        first is clearly the best if it has all telling words, and a score well above that of the second.
+        Those that have only its common words come last. The first is clearly the best if it has all telling words, and
+        a score well above that of the second.
         """
         terms, telling = self._terms(query)
-        found = self._with(telling or terms)
+        found = self._with(telling) or self._with(terms)
         names = tuple(name for name, _ in found)
         share = self.share(query, names[0]) if names else 0.0
-        if share < NOTHING and len(telling or terms) <= SHORT:
-            return Ranked((), _WORDS)
         clear = _is_ahead([score for _, score in found[:2]]) and names[0] in dict(self._with(telling, every=True))
         if found and telling != terms:
             names = tuple(dict.fromkeys([*names, *(name for name, _ in self._with(terms))]))
-        return Ranked(names, _WORDS, clear, share < DOUBT)
+        return Ranked(names, _WORDS, clear, bool(names) and share < DOUBT)
 
     def share(self, query: str, name: str) -> float:
         """Return what share of a query the texts of a tool have: each word counts for more, the fewer tools have it."""

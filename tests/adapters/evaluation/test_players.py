@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pytest
 from attrs import evolve
 
 from tests.adapters.evaluation.support import CATALOG, FORBIDDING, TASKS, played, task
+from toolfold import ConfigError
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
 from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.players import Scripted, is_described
 from toolfold_adapters.evaluation.surfaces import Offers
 from toolfold_adapters.hosts import HostView
+from toolfold_adapters.search import meaning
 
 pytestmark = pytest.mark.spec("EVA-2")
 SOME = ("weather-now", "move-review", "mail-person", "release", "taxi")
@@ -66,6 +68,27 @@ async def test_one_that_believes_a_search_loses_what_is_not_found_and_calls_noth
     assert lost, "five tools that fit all the words of a long request are not those of its steps"
     assert lost.isdisjoint({"taxi", "blood", "stocks", "lottery", "print", "pizza"})
     assert len(lost) < len(TASKS) / 2
+
+
+@pytest.mark.spec("EVA-1", "FND-6")
+async def test_a_run_ranks_by_meaning_where_that_is_asked_for_and_its_records_say_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    with pytest.raises(ConfigError, match="needs a model"):
+        await played("taxi", search="embeddings")
+    pytest.importorskip("numpy")
+    asked: list[str] = []
+
+    def encode(texts: Sequence[str]) -> list[list[float]]:
+        asked.extend(texts)
+        return [[float("taxi" in text), 1.0] for text in texts]
+
+    model = meaning.Model(name="taxis", encode=encode, above=0.0, weight=1.0, usual=0.0, expected=0.0, telling=1.0)
+    monkeypatch.setattr(meaning, "installed_models", lambda: (model,))
+    (words,) = await played("taxi", player="task-words")
+    (record,) = await played("taxi", player="task-words", search="embeddings")
+    assert (record.options, words.options) == ({"search": "embeddings"}, {})
+    assert task("taxi").ask in asked
 
 
 @pytest.mark.parametrize("host", [host for host in HOSTS if host != "everything"])
