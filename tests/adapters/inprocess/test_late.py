@@ -92,7 +92,7 @@ def test_groups_are_deferred_namespaces_and_the_loader_is_the_tool_search_of_ope
 async def test_a_search_announces_only_what_the_session_may_see(native: Native) -> None:
     tools = shop(search=bm25)
     guest = Profile(name="guest", available=("stock", "stock.orders"))
-    query = {"query": "cancel hire look ordered secret"}
+    query = {"query": "hire cancel ordered"}
     call = ("find_tools", {**query, "open": True}) if native == "anthropic" else ("tool_search", query)
     async with Conversation(tools, profile=guest, native=native) as conversation:
         messages = await PROVIDERS[native]([[call]]).run(conversation)
