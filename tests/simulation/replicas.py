@@ -52,6 +52,7 @@ class Replica:
         selected: The groups that are selected for sessions over HTTP.
         networked: Whether its clients are on a network, and have names.
         traced: Returns where a process writes what its sessions do, if it does.
+        trace: Where its process writes that.
         http: What its requests are sent with.
     """
 
@@ -72,6 +73,7 @@ class Replica:
     http: httpx2.AsyncClient | None = None
     starts: int = 0
     process: Extent | None = None
+    trace: Trace | None = None
     tools: ToolSet | None = None
     served: StoredSessions | None = None
     key: Callable[[str], str] | None = None
@@ -108,6 +110,8 @@ class Replica:
         """Kill it, as `kill -9` does."""
         assert self.process is not None
         self.process.kill()
+        if self.trace is not None:
+            self.trace.abandon()
         self.served = self.http = None
         self.stopped.set()
 
@@ -121,7 +125,7 @@ class Replica:
     async def _serve(self, process: Extent) -> None:
         self.tools = make_tools(self.note, process.name, self.random, self.pause)
         connection: Any = Connection(self.disk, self.random, process.name)
-        trace = None if self.traced is None else self.traced(process.name, self.loop.time)
+        trace = self.trace = None if self.traced is None else self.traced(process.name, self.loop.time)
         if trace is not None:
             trace.listen(self.tools)
             connection = trace.around(connection)

@@ -38,7 +38,10 @@ from verification.source_mutants import source_mutants
 
 @contextmanager
 def traces_in(folder: Path) -> Iterator[Callable[[str, Callable[[], float]], Trace]]:
-    """Yield a function that returns a trace in a folder, by the name of its process; all are closed at the end."""
+    """Yield a function that returns a trace in a folder, by the name of its process.
+
+    All are closed at the end, but for those of processes that were killed.
+    """
     made: list[Trace] = []
 
     def traced(process: str, clock: Callable[[], float]) -> Trace:
@@ -49,7 +52,7 @@ def traces_in(folder: Path) -> Iterator[Callable[[str, Callable[[], float]], Tra
         yield traced
     finally:
         for trace in made:
-            trace.abandon()
+            trace.close()
 
 
 def written(plan: Plan, folder: Path) -> list[Path]:
@@ -136,7 +139,7 @@ def walked(seed: int, folder: Path) -> Outcome:
 # -- mutants ----------------------------------------------------------------------------------------------------------
 
 OF_TRACES = ("core/toolfold/machine", "core/toolfold/_session", "adapters/toolfold_adapters/stores")
-WALKS, WORLDS = 12, 16
+WALKS, WORLDS = 12, 100
 """How many walks and worlds may be needed to find a mutant."""
 NOT_WRITTEN = re.compile(r"\bfacts?\b|notices?\b|notified|caller|records (never )?expire|expired|swept|\blists?\b")
 """What mutants are about that change nothing that a trace says: facts, notices, lists, limits and expiry."""

@@ -2,7 +2,7 @@
 
 A trace is a listener to the stream of events, and a store around the one that sessions are in. Each step of a session
 that ended has a line, each change of a record one before it: numbers of groups, outcomes, versions and leases. There
-are no arguments, no results and no facts in it.
+are no arguments, no results and no facts in it, but digests of records, which have facts in them.
 
     trace = Trace(Path("trace.jsonl"))
     stop = trace.listen(tools)
@@ -18,7 +18,8 @@ Lines
     {"by": …, "lost": …}                          lines that could not be written
     {"by": …, "closed": true}                     the end of what a process wrote
 
-A set of groups is a hexadecimal number whose bits are theirs, in the order of the catalog's line.
+A set of groups is a hexadecimal number whose bits are theirs, in the order of the catalog's line. `data` is a digest of
+the text of a record: what was written, or found.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ from pathlib import Path
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from toolfold import Catalog, Created, Lease, Place, Record, Snapshot, Store, ToolSet, events
+from toolfold import Catalog, Created, Lease, Place, QuotaExceeded, Record, Snapshot, Store, ToolSet, events
 
 log = logging.getLogger("toolfold.trace")
 
@@ -271,7 +272,8 @@ class TracedStore:
 
     async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record."""
-        created = await self._written(self._store.create(key, data, place, lifetime), key, "create")
+        doing = self._store.create(key, data, place, lifetime)
+        created = await self._written(doing, key, "create", data=_digest(data))
         if isinstance(created, int):
             self._versions[key] = created
         return created
@@ -284,13 +286,13 @@ class TracedStore:
             self._versions.pop(key, None)
         elif self._versions.get(key) != record.version:
             self._versions[key] = record.version
-            self._trace.operation(key, "read", record.version, began, {})
+            self._trace.operation(key, "read", record.version, began, {"data": _digest(record.data)})
         return record
 
     async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data."""
         doing = self._store.swap(key, version, data, token)
-        after = await self._written(doing, key, "swap", version=version, token=token)
+        after = await self._written(doing, key, "swap", version=version, token=token, data=_digest(data))
         if after is not None:
             self._versions[key] = after
         return after
@@ -340,5 +342,13 @@ class TracedStore:
 
 def _as_given(gave: object) -> object:
     if isinstance(gave, Lease):
-        return [gave.token, gave.record.version, gave.record.intent]
+        return [gave.token, gave.record.version, gave.record.intent, _digest(gave.record.data)]
     return gave
+
+
+def _digest(data: object) -> str:
+    """Return a digest of a record's data; an empty one for what no engine could have as a text."""
+    try:
+        return sha256(str(data).encode()).hexdigest()[:12]
+    except QuotaExceeded:
+        return ""

@@ -7,12 +7,10 @@ from typing import Any
 
 from attrs import define, field
 
+from .intervals import SKEW, UNKNOWN, Intervals
 from .reading import NotAllowed
 
 NONE = "null"
-SKEW = 0.05
-"""Seconds by which the times of one process may differ from those of the store."""
-UNKNOWN = "unknown"
 
 
 @define
@@ -30,6 +28,7 @@ class Record:
         ended: When the last operation of each process ended.
         cut: The processes whose trace has no end.
         excused: Those of them that something was believed for.
+        times: When versions were made, and leases given.
     """
 
     version: int | None = None
@@ -42,6 +41,10 @@ class Record:
     cut: Set[str] = frozenset()
     ended: dict[str, float] = field(factory=dict[str, float])
     excused: set[str] = field(factory=set[str])
+    times: Intervals = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self.times = Intervals(self.cut)
 
     def take(self, data: Mapping[str, Any]) -> None:
         """Take an operation into account; raises `NotAllowed`.
@@ -49,6 +52,7 @@ class Record:
         Of two that overlap it is unknown which was first, so the later line is believed. What a process did last before
         it was killed may have no line, which excuses one that does not fit.
         """
+        self.times.take(data)
         by, began = str(data.get("by")), data["at"] - data.get("took", 0.0)
         is_later = began >= self.ended.get(by, began)
         self.ended[by] = max(self.ended.get(by, 0.0), data["at"])
@@ -143,7 +147,7 @@ class Record:
             if self.version and self.is_ordered:
                 raise NotAllowed(f"there is said to be no record, and it has version {self.version}")
             return
-        token, version, intent = gave
+        token, version, intent, *_ = gave
         if token is None and not self.is_ordered:
             return
         if self.version is not None and version != self.version and version <= self.last:

@@ -61,6 +61,7 @@ class Session:
         written: The versions that each process has made since its last step.
         intents: The hooks that each process has recorded since its last step, as texts.
         left: The hooks that each process has found to be undone since then, as texts.
+        tokens: Under which token each process made its last step that had a lease.
     """
 
     now: State | None = None
@@ -69,6 +70,7 @@ class Session:
     written: dict[str, set[int]] = field(factory=dict[str, set[int]])
     intents: dict[str, list[str]] = field(factory=dict[str, list[str]])
     left: dict[str, list[str]] = field(factory=dict[str, list[str]])
+    tokens: dict[str, int] = field(factory=dict[str, int])
 
     def wrote(self, data: Mapping[str, Any]) -> None:
         """Take an operation of the store into account: what it wrote was the state before, unless a step says more."""
@@ -87,15 +89,18 @@ class Session:
                 if len(self.at) > KEPT:
                     del self.at[min(self.at)]
             case "acquire" if isinstance(gave, list):
-                token, version, found = cast("tuple[int | None, int, str | None]", gave)
+                token, version, found, *_ = cast("list[Any]", gave)
+                if token is None or not data["version"]:  # which is no step's, but only looks for what was left
+                    return
+                self.tokens[by] = token
                 intent: str | None = found or (data["intent"] if data["version"] == version else None)
-                if token is not None and intent is not None:
+                if intent is not None:
                     self.intents.setdefault(by, []).append(intent)
-                if token is not None and found is not None:
+                if found is not None:
                     self.left.setdefault(by, []).append(found)
             case "intend" if gave is True and data["intent"] is not None:
                 self.intents.setdefault(by, []).append(data["intent"])
-            case "release":  # after a step, or where a lease was taken for none
+            case "release" if data["token"] == self.tokens.get(by):  # after a step
                 self.intents.pop(by, None)
                 self.left.pop(by, None)
             case "delete" if gave is True:

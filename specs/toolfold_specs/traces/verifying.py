@@ -65,7 +65,7 @@ def verify(files: Sequence[Path], progress: Callable[[int], None] = lambda _: No
             raise NotATrace(f"{line.file}, line {line.number} is no line of a trace: {error!r}.") from error
         if not verifier.lines % EVERY:
             progress(verifier.lines)
-    return verifier.outcome(None)
+    return verifier.outcome(verifier.finish())
 
 
 @define
@@ -151,6 +151,16 @@ class Verifier:
     def earlier(self, line: Line) -> list[Line]:
         """Return the lines of the same session before one."""
         return self._earlier.get(str(line.about), [])
+
+    def finish(self) -> Problem | None:
+        """Return what is not allowed by what lines do not follow."""
+        for key, record in self._records.items():
+            try:
+                record.times.finish()
+            except NotAllowed as error:
+                if lines := self._earlier.get(key):
+                    return Problem(lines[-1], str(error), tuple(lines[:-1]), self.systems)
+        return None
 
     def outcome(self, problem: Problem | None) -> Outcome:
         """Return what was found."""

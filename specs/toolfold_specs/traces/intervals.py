@@ -1,0 +1,187 @@
+"""What operations of a store say by when they began and ended, whoever made them (SPEC STO-1, STO-2, PER-3).
+
+An operation is done at one moment between its beginning and its end. So of two whose times do not overlap it is known
+which was first, also where another process has made one of them: nothing here is excused by a process that was killed,
+nor by operations without an answer, but for those that they may have been the end of.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+from math import inf
+from typing import Any
+
+from attrs import define, field
+
+from .reading import NotAllowed
+
+SKEW = 0.05
+"""Seconds by which the clocks of two processes may differ, and those of one and of the store."""
+UNKNOWN = "unknown"
+KEPT = 16
+"""How many versions, and how many leases, of a record are kept."""
+
+
+@define
+class Lease:
+    """A lease that was given.
+
+    Attributes:
+        token: Its token.
+        by: Who has it.
+        ended: When it was surely given: the end of the operation that took it.
+        until: When it ends at the earliest, unless it is given back.
+        back: When an operation began that may have given it back.
+        gone: When one ended that has.
+        used: When the last operation that was done under it began.
+        last: When the last operation ended that its holder made of this record.
+        doubts: What others did while it was held, unless an operation that gave it back has a line that is yet to come:
+            when that ended, and why it is not allowed.
+    """
+
+    token: int
+    by: str
+    ended: float
+    until: float
+    back: float = inf
+    gone: float = inf
+    used: float = 0.0
+    last: float = 0.0
+    doubts: list[tuple[float, str]] = field(factory=list[tuple[float, str]])
+
+    def refuse(self, why: str, began: float, ended: float) -> None:
+        """Raise `NotAllowed` for an operation of another if it was surely held during the whole of that."""
+        if began > self.ended + SKEW and ended < min(self.until, self.back) - SKEW:
+            why = f"{why}, and {self.by} holds the lease for {self.until - ended:.1f} s more, under the token {self.token}"
+            if self.back < inf:
+                raise NotAllowed(why)
+            self.doubts.append((ended, why))
+
+    def let_go(self, began: float) -> None:
+        """Note that an operation may have given it back; raises `NotAllowed` for what others did before."""
+        self.back = min(self.back, began)
+        self.judge(began)
+
+    def judge(self, before: float = inf) -> None:
+        """Raise `NotAllowed` for what others did while it was held."""
+        doubts, self.doubts = self.doubts, []
+        for ended, why in doubts:
+            if ended < before - SKEW:
+                raise NotAllowed(why)
+
+
+@define
+class Intervals:
+    """When the versions of a record were made, and its leases were given.
+
+    Attributes:
+        cut: The processes whose trace has no end.
+        made: Versions, in order, with when the operations that made them ended.
+        replaced: The versions that were replaced.
+        data: The digests of what versions have.
+        known: The greatest version that an operation was the latest to begin with, and when that was.
+        leases: Leases, in order.
+    """
+
+    cut: Set[str] = frozenset()
+    made: dict[int, float] = field(factory=dict[int, float])
+    replaced: dict[int, int] = field(factory=dict[int, int])
+    data: dict[int, str] = field(factory=dict[int, str])
+    known: dict[int, float] = field(factory=dict[int, float])
+    leases: dict[int, Lease] = field(factory=dict[int, Lease])
+
+    def take(self, data: Mapping[str, Any]) -> None:
+        """Take an operation into account; raises `NotAllowed`."""
+        by, ended = str(data.get("by")), float(data["at"])
+        began, gave = ended - data.get("took", 0.0), data["gave"]
+        for lease in self.leases.values():
+            if lease.by == by:
+                lease.last = max(lease.last, ended)
+        match data["op"]:
+            case "create" if isinstance(gave, int) and not isinstance(gave, bool):
+                self._make(gave, data, ended)
+            case "read" if isinstance(gave, int):
+                self._know(gave, data.get("data", ""), began)
+            case "swap" if isinstance(gave, int):
+                self._know(data["version"], "", began)
+                if (other := self.replaced.setdefault(data["version"], gave)) != gave:
+                    raise NotAllowed(f"version {data['version']} is replaced, and {other} has replaced it")
+                self._change("is replaced", data, began, ended)
+                self._make(gave, data, ended)
+            case "acquire" if isinstance(gave, list):
+                token, version, _, *found = gave
+                self._know(version, found[0] if found else "", began)
+                if token is not None:
+                    self._give(Lease(token, by, ended, began + data["seconds"], last=ended), began)
+            case "intend" | "renew" | "delete" if gave is True:
+                self._change(f"has an operation {data['op']} done", data, began, ended)
+            case _:
+                pass
+        self._let_go(data, began)
+        for kept in (self.made, self.replaced, self.data, self.known, self.leases):
+            if len(kept) > KEPT:
+                del kept[next(iter(kept))]
+
+    # -- versions -----------------------------------------------------------------------------------------------------
+
+    def _make(self, version: int, data: Mapping[str, Any], ended: float) -> None:
+        for known, began in self.known.items():
+            if known < version and began > ended + SKEW:
+                raise NotAllowed(f"version {version} is made, and {known} was found {began - ended:.3f} s afterwards")
+        self.made[version] = ended
+        self._compare(version, data.get("data", ""))
+
+    def _know(self, version: int, data: str, began: float) -> None:
+        """Note that a version was the record's during an operation."""
+        for newer, ended in self.made.items():
+            if newer > version and ended < began - SKEW:
+                raise NotAllowed(f"version {version} is found, and {newer} was made {began - ended:.3f} s before")
+        self.known[version] = max(began, self.known.get(version, 0.0))
+        self._compare(version, data)
+
+    def _compare(self, version: int, data: str) -> None:
+        if data and self.data.setdefault(version, data) != data:
+            raise NotAllowed(f"version {version} is found with other data than it had")
+
+    # -- leases -------------------------------------------------------------------------------------------------------
+
+    def _give(self, lease: Lease, began: float) -> None:
+        for other in self.leases.values():
+            if other.token == lease.token:
+                raise NotAllowed(f"the number {lease.token} is given, and was given before")
+            other.refuse("the lease is given", began, lease.ended)
+            if other.token < lease.token and other.used > lease.ended + SKEW:
+                raise NotAllowed(f"the lease is given, and an operation is done later under its token {other.token}")
+        self.leases[lease.token] = lease
+
+    def _change(self, what: str, data: Mapping[str, Any], began: float, ended: float) -> None:
+        """Compare an operation that was done with who held the lease then."""
+        token = data["token"]
+        for lease in self.leases.values():
+            if lease.token != token:
+                lease.refuse(f"a record {what}", began, ended)
+            if token is not None and lease.token > token and lease.ended < began - SKEW:
+                raise NotAllowed(f"a record {what} under the token {token}, and {lease.token} was given before")
+        if token is not None and (own := self.leases.get(token)) is not None:
+            if own.gone < began:
+                raise NotAllowed(f"a record {what} under the token {token}, and that was given back before")
+            own.used = max(own.used, began)
+            if data["op"] == "renew":
+                own.until = max(own.until, began + data["seconds"])
+
+    def _let_go(self, data: Mapping[str, Any], began: float) -> None:
+        token = data.get("token")
+        if token is None or (lease := self.leases.get(token)) is None:
+            return
+        is_back = data["op"] in ("release", "swap", "delete") or (data["op"] == "intend" and data["intent"] is None)
+        if not is_back or (data["gave"] is None and data["op"] == "swap") or data["gave"] is False:
+            return
+        lease.let_go(began)
+        if data["gave"] != UNKNOWN:
+            lease.gone = min(lease.gone, data["at"])
+
+    def finish(self) -> None:
+        """Take the end of the trace into account; raises `NotAllowed`."""
+        for lease in self.leases.values():
+            if lease.by not in self.cut:
+                lease.judge()
