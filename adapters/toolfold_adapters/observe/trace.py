@@ -29,6 +29,7 @@ import logging
 import os
 import secrets
 import time
+from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as quoted
@@ -46,8 +47,8 @@ MOST = 256 * 1024 * 1024
 """How many bytes a file has at most. What is written then begins a new one; the old one has the suffix `.1`."""
 
 _KINDS = (events.Stepped, events.HookBegan, events.HookEnded, events.SessionOpened, events.SessionEnded)
-UNKNOWN = "unknown"
-"""What an operation gave that was not answered."""
+UNKNOWN, INTERRUPTED = "unknown", "interrupted"
+"""What an operation gave that was not answered, and one whose caller was cancelled meanwhile."""
 _Hook = list[str]
 T = TypeVar("T")
 
@@ -264,8 +265,9 @@ class TracedStore:
         began = self._trace.now()
         try:
             gave = await doing
-        except BaseException:
-            self._trace.operation(key, operation, UNKNOWN, began, given)
+        except BaseException as error:
+            gave_up = INTERRUPTED if isinstance(error, CancelledError) else UNKNOWN
+            self._trace.operation(key, operation, gave_up, began, given)
             raise
         self._trace.operation(key, operation, _as_given(gave), began, given)
         return gave

@@ -17,7 +17,8 @@ from .reading import NotAllowed
 
 SKEW = 0.05
 """Seconds by which the clocks of two processes may differ, and those of one and of the store."""
-UNKNOWN = "unknown"
+UNKNOWN, INTERRUPTED = "unknown", "interrupted"
+"""What an operation gave that was not answered, and one whose caller was cancelled meanwhile."""
 KEPT = 16
 """How many versions, and how many leases, of a record are kept."""
 
@@ -29,10 +30,13 @@ class Lease:
     Attributes:
         token: Its token.
         by: Who has it.
+        version: That of the record when it was given.
         ended: When it was surely given: the end of the operation that took it.
         until: When it ends at the earliest, unless it is given back.
         back: When an operation began that may have given it back.
         gone: When one ended that has.
+        is_of_step: Whether it was taken for a step, and not to look for what was left.
+        is_open: Whether its holder has not tried to give it back.
         used: When the last operation that was done under it began.
         last: When the last operation ended that its holder made of this record.
         doubts: What others did while it was held, unless an operation that gave it back has a line that is yet to come:
@@ -41,10 +45,13 @@ class Lease:
 
     token: int
     by: str
+    version: int
     ended: float
     until: float
     back: float = inf
     gone: float = inf
+    is_of_step: bool = True
+    is_open: bool = True
     used: float = 0.0
     last: float = 0.0
     doubts: list[tuple[float, str]] = field(factory=list[tuple[float, str]])
@@ -112,7 +119,9 @@ class Intervals:
                 token, version, _, *found = gave
                 self._know(version, found[0] if found else "", began)
                 if token is not None:
-                    self._give(Lease(token, by, ended, began + data["seconds"], last=ended), began)
+                    lease = Lease(token, by, version, ended, began + data["seconds"], last=ended)
+                    lease.is_of_step = lease.is_open = bool(data["version"])
+                    self._give(lease, began)
             case "intend" | "renew" | "delete" if gave is True:
                 self._change(f"has an operation {data['op']} done", data, began, ended)
             case _:
@@ -147,6 +156,8 @@ class Intervals:
 
     def _give(self, lease: Lease, began: float) -> None:
         for other in self.leases.values():
+            if other.by == lease.by and other.is_open and lease.ended > other.ended and lease.is_of_step:
+                raise NotAllowed(f"a lease is taken again, and the one under the token {other.token} was not given back")
             if other.token == lease.token:
                 raise NotAllowed(f"the number {lease.token} is given, and was given before")
             other.refuse("the lease is given", began, lease.ended)
@@ -173,11 +184,17 @@ class Intervals:
         token = data.get("token")
         if token is None or (lease := self.leases.get(token)) is None:
             return
+        if data["op"] == "swap" and data["version"] != lease.version:
+            raise NotAllowed(f"version {data['version']} is to be replaced under a lease of version {lease.version}")
+        if data["gave"] == INTERRUPTED and data["op"] != "renew" and lease.is_of_step:
+            raise NotAllowed(f"{data['op']} is interrupted, so that it is unknown whether it was done")
         is_back = data["op"] in ("release", "swap", "delete") or (data["op"] == "intend" and data["intent"] is None)
-        if not is_back or (data["gave"] is None and data["op"] == "swap") or data["gave"] is False:
+        if is_back or (data["op"] == "intend" and data["gave"] is False):
+            lease.is_open = False
+        if not is_back or data["gave"] is False or (data["gave"] is None and data["op"] == "swap"):
             return
         lease.let_go(began)
-        if data["gave"] != UNKNOWN:
+        if data["gave"] not in (UNKNOWN, INTERRUPTED):
             lease.gone = min(lease.gone, data["at"])
 
     def finish(self) -> None:
@@ -185,3 +202,5 @@ class Intervals:
         for lease in self.leases.values():
             if lease.by not in self.cut:
                 lease.judge()
+                if lease.is_open:
+                    raise NotAllowed(f"{lease.by} has not given back the lease under the token {lease.token}")

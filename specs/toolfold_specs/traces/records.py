@@ -7,7 +7,7 @@ from typing import Any
 
 from attrs import define, field
 
-from .intervals import SKEW, UNKNOWN, Intervals
+from .intervals import INTERRUPTED, SKEW, UNKNOWN, Intervals
 from .reading import NotAllowed
 
 NONE = "null"
@@ -22,7 +22,6 @@ class Record:
         last: The greatest number that was given for it.
         token: The token of its lease; 0 if nobody holds it, `None` if that is not known.
         until: When its lease ends at the earliest, by the clock of who has it.
-        holder: Who has it.
         intent: The hooks to undo, as a text; `NONE` if there are none, `None` if it is not known.
         is_ordered: Whether operations come in the order in which they ended, so that refusals can be judged.
         ended: When the last operation of each process ended.
@@ -35,7 +34,6 @@ class Record:
     last: int = 0
     token: int | None = None
     until: float = 0.0
-    holder: str = ""
     intent: str | None = None
     is_ordered: bool = True
     cut: Set[str] = frozenset()
@@ -56,7 +54,7 @@ class Record:
         by, began = str(data.get("by")), data["at"] - data.get("took", 0.0)
         is_later = began >= self.ended.get(by, began)
         self.ended[by] = max(self.ended.get(by, 0.0), data["at"])
-        if data.get("gave") == UNKNOWN or not is_later:
+        if data.get("gave") in (UNKNOWN, INTERRUPTED) or not is_later:
             self._forget(data["op"])
             return
         try:
@@ -134,8 +132,6 @@ class Record:
         if token is None:
             if self.intent not in (None, NONE):
                 raise NotAllowed("a record is replaced without its lease, and has hooks to be undone")
-            if self.token and self._is_held(data):
-                raise NotAllowed("a record is replaced without its lease, and another holds that")
         elif self.token is not None and token != self.token:
             raise NotAllowed(f"a record is replaced under the token {token}, and its lease has {self.token or 'none'}")
         self._number(gave)
@@ -159,10 +155,8 @@ class Record:
             if self.token == 0:
                 raise NotAllowed("the lease is said to be held, and nobody holds it")
             return
-        if self.token and self._is_held(data):
-            raise NotAllowed(f"the lease is given, and {self.holder} holds it for {self.until - data['at']:.1f} s more")
         self._number(token)
-        self.token, self.holder = token, str(data.get("by"))
+        self.token = token
         self._extend(data)
         is_recorded = intent is None and data["intent"] is not None and data["version"] == version
         self.intent = data["intent"] if is_recorded else intent or NONE

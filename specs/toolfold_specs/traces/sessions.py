@@ -62,6 +62,10 @@ class Session:
         intents: The hooks that each process has recorded since its last step, as texts.
         left: The hooks that each process has found to be undone since then, as texts.
         tokens: Under which token each process made its last step that had a lease.
+        recorded: What each process has recorded to be undone under that, as a text, unless it has withdrawn it.
+        ended: How the step has ended that had that lease.
+        known: The version that each process knew at the end of its last step.
+        inherited: By version, the groups that were inherited, as far as they are known.
     """
 
     now: State | None = None
@@ -71,23 +75,31 @@ class Session:
     intents: dict[str, list[str]] = field(factory=dict[str, list[str]])
     left: dict[str, list[str]] = field(factory=dict[str, list[str]])
     tokens: dict[str, int] = field(factory=dict[str, int])
+    recorded: dict[str, str] = field(factory=dict[str, str])
+    ended: dict[str, str] = field(factory=dict[str, str])
+    known: dict[str, int] = field(factory=dict[str, int])
+    inherited: dict[int, tuple[System, int]] = field(factory=dict[int, "tuple[System, int]"])
 
     def wrote(self, data: Mapping[str, Any]) -> None:
         """Take an operation of the store into account: what it wrote was the state before, unless a step says more."""
         by, gave = str(data.get("by")), cast("object", data["gave"])
+        self._record(by, data)
         if data["op"] not in ("read", "renew"):  # which other requests make meanwhile
             self.guessed -= self.written.get(by, set())
         match data["op"]:
             case "create" if isinstance(gave, int):
-                self.at.clear()
+                self._forget()
                 self.written.setdefault(by, set()).add(gave)
             case "swap" if isinstance(gave, int):
                 self.written.setdefault(by, set()).add(gave)
+                if (inherited := self.inherited.get(data["version"])) is not None:
+                    self.inherited[gave] = inherited
                 if (state := self.at.get(data["version"])) is not None:
                     self.at[gave] = state
                     self.guessed.add(gave)
-                if len(self.at) > KEPT:
-                    del self.at[min(self.at)]
+                for kept in (self.at, self.inherited):
+                    if len(kept) > KEPT:
+                        del kept[min(kept)]
             case "acquire" if isinstance(gave, list):
                 token, version, found, *_ = cast("list[Any]", gave)
                 if token is None or not data["version"]:  # which is no step's, but only looks for what was left
@@ -104,7 +116,30 @@ class Session:
                 self.intents.pop(by, None)
                 self.left.pop(by, None)
             case "delete" if gave is True:
-                self.at.clear()
+                self._forget()
+            case _:
+                pass
+
+    def _forget(self) -> None:
+        """There is another record of the same key from now on, or none."""
+        self.at.clear()
+        self.known.clear()
+        self.inherited.clear()
+
+    def _record(self, by: str, data: Mapping[str, Any]) -> None:
+        """Take into account what is recorded to be undone; raises `NotAllowed` where it stays after a step."""
+        match data["op"], data["gave"]:
+            case "acquire", [int(), version, found, *_] if data["version"]:
+                self.ended.pop(by, None)
+                self.recorded[by] = found or (data["intent"] if data["version"] == version else None) or ""
+            case "intend", True if data["token"] == self.tokens.get(by):
+                self.recorded[by] = data["intent"] or ""
+            case "release", None if data["token"] == self.tokens.get(by):
+                ended, left = self.ended.get(by, "abandoned"), self.recorded.pop(by, "")
+                if left and ended != "abandoned":
+                    raise NotAllowed(f"a step was {ended}, and its record still names {left} as those to be undone")
+            case ("swap" | "delete" | "intend"), _ if data["token"] == self.tokens.get(by):
+                self.recorded.pop(by, None)
             case _:
                 pass
 
@@ -151,6 +186,9 @@ class StepOf:
             raise NotAllowed(f"{_said(self.hooks[0])} ran, and was not to run")
         self._check_end()
         self._check_record()
+        if self.is_shared:
+            self.session.ended[self.by] = data["ended"]
+            self.session.known[self.by] = data["version"]
 
     def _phases(self, system: System) -> life.Phases:
         return phases_of(system.paths, system.hooks)
@@ -225,6 +263,8 @@ class StepOf:
 
     def _check_before(self, state: State, version: int) -> None:
         session, system = self.session, state.system
+        if self.is_shared:
+            self._check_known(system, version)
         if not system.is_legal(state.groups):
             raise NotAllowed(f"the open groups are {state}, which are not allowed together")
         if not self.is_shared:
@@ -238,6 +278,17 @@ class StepOf:
             raise NotAllowed(f"the open groups are said to be {state}; {where}they were {known.within(system)}")
         if self.is_shared and version and version not in session.at:
             session.at[version] = state
+
+    def _check_known(self, system: System, version: int) -> None:
+        """Compare the version that a step is planned on, and what it inherits, with what was known."""
+        if version < (known := self.session.known.get(self.by, 0)) and self.whole:
+            raise NotAllowed(f"it is planned on version {version}, and version {known} was known")
+        of, inherited = self.session.inherited.setdefault(version, (system, self.inherited))
+        if version and of is system and inherited != self.inherited:
+            raise NotAllowed(
+                f"inherited groups are said to be {system.named(self.inherited)}; at version {version} they were "
+                f"{system.named(inherited)}"
+            )
 
     def _hook(self, at: Life, event: str) -> None:
         due = at.due
@@ -296,6 +347,8 @@ class StepOf:
             self.session.now = after
         elif data["ended"] == "committed":
             self.session.at[data["version"]] = after
+            if self.last is not None and self.last.system is system:
+                self.session.inherited[data["version"]] = system, self.inherited & after.groups
             self.session.guessed.discard(data["version"])
 
     def _committed(self, system: System) -> State | None:
