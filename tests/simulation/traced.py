@@ -40,7 +40,7 @@ from verification.source_mutants import source_mutants
 def traces_in(folder: Path) -> Iterator[Callable[[str, Callable[[], float]], Trace]]:
     """Yield a function that returns a trace in a folder, by the name of its process.
 
-    All are closed at the end, but for those of processes that were killed.
+    All are closed at the end, but for those of processes that were killed. If the body raises, none is closed.
     """
     made: list[Trace] = []
 
@@ -50,15 +50,22 @@ def traces_in(folder: Path) -> Iterator[Callable[[str, Callable[[], float]], Tra
 
     try:
         yield traced
-    finally:
         for trace in made:
             trace.close()
+    finally:
+        for trace in made:
+            trace.abandon()
+
+
+class _Wrong(Exception):
+    """Something is wrong with a world, so that its processes have ended where they were."""
 
 
 def written(plan: Plan, folder: Path) -> list[Path]:
     """Run a world, and return the files that its replicas have written, whatever is wrong with it."""
-    with traces_in(folder) as traced:
-        run(plan, traced)
+    with suppress(_Wrong), traces_in(folder) as traced:
+        if run(plan, traced).wrong:
+            raise _Wrong
     return sorted(folder.glob("*.jsonl"))
 
 
@@ -139,7 +146,7 @@ def walked(seed: int, folder: Path) -> Outcome:
 # -- mutants ----------------------------------------------------------------------------------------------------------
 
 OF_TRACES = ("core/toolfold/machine", "core/toolfold/_session", "adapters/toolfold_adapters/stores")
-WALKS, WORLDS = 12, 100
+WALKS, WORLDS = 60, 100
 """How many walks and worlds may be needed to find a mutant."""
 NOT_WRITTEN = re.compile(r"\bfacts?\b|notices?\b|notified|caller|records (never )?expire|expired|swept|\blists?\b")
 """What mutants are about that change nothing that a trace says: facts, notices, lists, limits and expiry."""

@@ -124,6 +124,8 @@ class Intervals:
                     self._give(lease, began)
             case "intend" | "renew" | "delete" if gave is True:
                 self._change(f"has an operation {data['op']} done", data, began, ended)
+            case "swap" | "intend" | "renew" | "delete" if gave is None or gave is False:
+                self._refuse(data, ended)
             case _:
                 pass
         self._let_go(data, began)
@@ -179,6 +181,17 @@ class Intervals:
             own.used = max(own.used, began)
             if data["op"] == "renew":
                 own.until = max(own.until, began + data["seconds"])
+
+    def _refuse(self, data: Mapping[str, Any], ended: float) -> None:
+        """Compare an operation that was refused with the lease that it was made under, which only its holder ends."""
+        lease = self.leases.get(data["token"])
+        if lease is None or lease.back < inf or ended >= lease.until - SKEW:
+            return
+        why = f"{data['op']} under the token {lease.token} is refused, and the lease is held for "
+        why += f"{lease.until - ended:.1f} s more"
+        if data["op"] != "renew":
+            raise NotAllowed(why)
+        lease.doubts.append((ended, why))  # a step that ends meanwhile may give it back
 
     def _let_go(self, data: Mapping[str, Any], began: float) -> None:
         token = data.get("token")

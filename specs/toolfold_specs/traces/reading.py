@@ -7,11 +7,12 @@ of its versions and tokens, which are numbers that no two writes share. What is 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-from attrs import frozen
+from attrs import evolve, frozen
 
 FORMAT = 1
 """The form of the lines that is known here."""
@@ -32,6 +33,8 @@ class Line:
     file: Path
     number: int
     data: dict[str, Any]
+    rest: frozenset[str] = frozenset()
+    """The processes that have changes of the same record in lines that are still to come."""
 
     @property
     def about(self) -> str | None:
@@ -134,7 +137,26 @@ def _merged(files: Sequence[Sequence[Line]]) -> Iterator[Line]:
                 makers[about, number] = part
             ranked.append((about, rank, not (made and number == rank), part, line))
     ranked.sort(key=lambda one: (*one[:3], makers.get((one[0], one[1])) != one[3], one[3]))  # stable otherwise
-    yield from (line for *_, line in ranked)
+    yield from _with_rest([line for *_, line in ranked])
+
+
+def _with_rest(lines: Sequence[Line]) -> Iterator[Line]:
+    """Yield lines with the processes whose changes of the same record are still to come."""
+    changes = Counter((line.about, str(line.data.get("by"))) for line in lines if _is_change(line))
+    going: dict[str | None, frozenset[str]] = {}
+    for about, by in changes:
+        going[about] = going.get(about, frozenset()) | {by}
+    for line in lines:
+        about, by = line.about, str(line.data.get("by"))
+        yield evolve(line, rest=rest) if (rest := going.get(about)) else line
+        if _is_change(line):
+            changes[about, by] -= 1
+            if not changes[about, by]:
+                going[about] -= {by}
+
+
+def _is_change(line: Line) -> bool:
+    return line.data.get("op") not in (None, "read", "renew")
 
 
 def _number(data: dict[str, Any]) -> tuple[bool, int]:

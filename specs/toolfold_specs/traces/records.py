@@ -44,11 +44,11 @@ class Record:
     def __attrs_post_init__(self) -> None:
         self.times = Intervals(self.cut)
 
-    def take(self, data: Mapping[str, Any]) -> None:
+    def take(self, data: Mapping[str, Any], rest: Set[str] = frozenset()) -> None:
         """Take an operation into account; raises `NotAllowed`.
 
         Of two that overlap it is unknown which was first, so the later line is believed. What a process did last before
-        it was killed may have no line, which excuses one that does not fit.
+        it was killed may have no line, which excuses one that does not fit; `rest` are those whose changes are to come.
         """
         self.times.take(data)
         by, began = str(data.get("by")), data["at"] - data.get("took", 0.0)
@@ -60,7 +60,7 @@ class Record:
         try:
             self._judge(data)
         except NotAllowed:
-            if not (excuses := self.cut - self.excused - {by}):
+            if not (excuses := self.cut - self.excused - rest - {by}):
                 raise
             self.excused.add(min(excuses))
             self.version = self.token = self.intent = None

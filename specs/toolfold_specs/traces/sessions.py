@@ -65,6 +65,7 @@ class Session:
         recorded: What each process has recorded to be undone under that, as a text, unless it has withdrawn it.
         ended: How the step has ended that had that lease.
         known: The version that each process knew at the end of its last step.
+        reads: The greatest version that each process has read: before its last step but one, before its last, and since.
         inherited: By version, the groups that were inherited, as far as they are known.
     """
 
@@ -78,6 +79,7 @@ class Session:
     recorded: dict[str, str] = field(factory=dict[str, str])
     ended: dict[str, str] = field(factory=dict[str, str])
     known: dict[str, int] = field(factory=dict[str, int])
+    reads: dict[str, list[int]] = field(factory=dict[str, list[int]])
     inherited: dict[int, tuple[System, int]] = field(factory=dict[int, "tuple[System, int]"])
 
     def wrote(self, data: Mapping[str, Any]) -> None:
@@ -87,6 +89,8 @@ class Session:
         if data["op"] not in ("read", "renew"):  # which other requests make meanwhile
             self.guessed -= self.written.get(by, set())
         match data["op"]:
+            case "read":
+                self.reads.setdefault(by, [0, 0, 0])[2] = int(data["gave"])
             case "create" if isinstance(gave, int):
                 self._forget()
                 self.written.setdefault(by, set()).add(gave)
@@ -124,6 +128,7 @@ class Session:
         """There is another record of the same key from now on, or none."""
         self.at.clear()
         self.known.clear()
+        self.reads.clear()
         self.inherited.clear()
 
     def _record(self, by: str, data: Mapping[str, Any]) -> None:
@@ -189,6 +194,8 @@ class StepOf:
         if self.is_shared:
             self.session.ended[self.by] = data["ended"]
             self.session.known[self.by] = data["version"]
+            reads = self.session.reads.setdefault(self.by, [0, 0, 0])
+            reads[:2] = max(reads[:2]), reads[2]
 
     def _phases(self, system: System) -> life.Phases:
         return phases_of(system.paths, system.hooks)
@@ -281,7 +288,8 @@ class StepOf:
 
     def _check_known(self, system: System, version: int) -> None:
         """Compare the version that a step is planned on, and what it inherits, with what was known."""
-        if version < (known := self.session.known.get(self.by, 0)) and self.whole:
+        known = max(self.session.known.get(self.by, 0), self.session.reads.get(self.by, [0])[0])
+        if version < known and self.whole:
             raise NotAllowed(f"it is planned on version {version}, and version {known} was known")
         of, inherited = self.session.inherited.setdefault(version, (system, self.inherited))
         if version and of is system and inherited != self.inherited:

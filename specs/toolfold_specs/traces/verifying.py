@@ -135,7 +135,7 @@ class Verifier:
         key = str(line.data["key"])
         if (record := self._records.get(key)) is None:
             record = self._records[key] = Record(is_ordered=self.is_ordered, cut=self._cut)
-        record.take(line.data)
+        record.take(line.data, line.rest)
         if (session := self._sessions.get(key)) is None:
             session = self._sessions[key] = Session()
         session.wrote(line.data)
