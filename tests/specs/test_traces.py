@@ -137,6 +137,10 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, 
     ),
     "the number 1 is given, and 2 was given before": (
         lambda line: _of(line, op="swap"),
+        lambda line: _with(line, gave=1, data=""),
+    ),
+    "version 1 is found with other data than it had": (
+        lambda line: _of(line, op="swap"),
         lambda line: _with(line, gave=1),
     ),
     "hooks ran, and the record did not name": (lambda line: _of(line, op="intend"), lambda _: {}),
@@ -160,6 +164,77 @@ def test_the_first_line_that_is_not_allowed_is_shown(file: Path, why: str) -> No
     listing = "\n".join(shown(problem))
     assert f"line {problem.line.number}: the specification does not allow this." in listing
     assert problem.why in listing
+
+
+def _done(by: str, at: float, operation: str, gave: object, **given: Any) -> dict[str, Any]:
+    """Return the line of an operation that began a tenth of a second before it ended."""
+    return {"by": by, "at": at, "key": "desk/one", "op": operation, **given, "gave": gave, "took": 0.1}
+
+
+BEGUN = [
+    _done("a", 1.0, "create", 1, data="d1"),
+    _done("a", 2.0, "acquire", [2, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+]
+OVERLAPPING: dict[str, list[dict[str, Any]]] = {
+    "the lease is given, and a holds the lease for 1.0 s more": [
+        _done("b", 2.9, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+        _done("a", 3.5, "release", None, token=2),
+    ],
+    "a record is replaced, and a holds the lease for 1.0 s more": [
+        _done("b", 2.9, "swap", 3, version=1, token=None, data="d3"),
+        _done("a", 3.5, "release", None, token=2),
+    ],
+    "a record is replaced under the token 2, and 3 was given before": [
+        _done("b", 5.0, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+        _done("a", 6.0, "swap", 4, version=1, token=2, data="d4"),
+    ],
+    "swap under the token 2 is refused, and the lease is held for 1.0 s more": [
+        _done("a", 2.9, "swap", None, version=1, token=2, data="d3"),
+    ],
+    "version 3 is made, and 1 was found 1.000 s afterwards": [
+        _done("a", 2.9, "swap", 3, version=1, token=2, data="d3"),
+        _done("b", 4.0, "read", 1, data="d1"),
+    ],
+    "version 1 is replaced, and 3 has replaced it": [
+        _done("a", 2.9, "swap", 3, version=1, token=2, data="d3"),
+        _done("b", 2.9, "swap", 4, version=1, token=None, data="d4"),
+    ],
+    "version 3 is found with other data than it had": [
+        _done("a", 2.9, "swap", 3, version=1, token=2, data="d3"),
+        _done("b", 4.0, "read", 3, data="d1"),
+    ],
+    "a lease is taken, and the one under the token 2 was not given back": [
+        _done("a", 5.0, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+    ],
+    "version 7 is to be replaced under a lease of version 1": [
+        _done("a", 2.9, "swap", None, version=7, token=2, data="d3"),
+    ],
+    "swap is interrupted": [_done("a", 2.9, "swap", "interrupted", version=1, token=2, data="d3")],
+}
+
+
+def _merged(folder: Path, written: list[dict[str, Any]]) -> Outcome:
+    """Return what is found in lines, each in the file of its process, none of which has an end."""
+    files = list[Path]()
+    for by in ("a", "b"):
+        files.append(folder / f"{by}.jsonl")
+        begin = {"toolfold": "trace", "format": 1, "by": by}
+        mine = [begin, *(line for line in written if line["by"] == by)]
+        files[-1].write_text("".join(f"{json.dumps(line)}\n" for line in mine), encoding="utf-8")
+    return verify(files)
+
+
+@pytest.mark.parametrize("why", OVERLAPPING)
+def test_what_two_processes_did_of_a_record_is_judged_by_when_it_began_and_ended(tmp_path: Path, why: str) -> None:
+    assert _merged(tmp_path, BEGUN).problem is None
+    problem = _merged(tmp_path, [*BEGUN, *OVERLAPPING[why]]).problem
+    assert problem is not None
+    assert why in problem.why
+
+
+def test_what_a_process_that_was_killed_may_have_done_is_believed(tmp_path: Path) -> None:
+    taken = _done("b", 2.9, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None)
+    assert _merged(tmp_path, [*BEGUN, taken]).problem is None  # a may have given the lease back before
 
 
 def test_traces_of_replicas_are_merged_by_version(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 reading     the lines of files, in one order: those of several processes are merged by version
 records     what the operations of a store say of a record: versions, leases, intents
+intervals   what they say by when they began and ended, whoever made them
 sessions    what the steps of a session say: plans, hooks, states
 verifying   a whole trace
 showing     a line that is not allowed, in words

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Set
 from math import inf
-from typing import Any
+from typing import Any, cast
 
 from attrs import define, field
 
@@ -59,7 +59,7 @@ class Lease:
     def refuse(self, why: str, began: float, ended: float) -> None:
         """Raise `NotAllowed` for an operation of another if it was surely held during the whole of that."""
         if began > self.ended + SKEW and ended < min(self.until, self.back) - SKEW:
-            why = f"{why}, and {self.by} holds the lease for {self.until - ended:.1f} s more, under the token {self.token}"
+            why += f", and {self.by} holds the lease for {self.until - ended:.1f} s more, under the token {self.token}"
             if self.back < inf:
                 raise NotAllowed(why)
             self.doubts.append((ended, why))
@@ -100,7 +100,7 @@ class Intervals:
     def take(self, data: Mapping[str, Any]) -> None:
         """Take an operation into account; raises `NotAllowed`."""
         by, ended = str(data.get("by")), float(data["at"])
-        began, gave = ended - data.get("took", 0.0), data["gave"]
+        began, gave = ended - data.get("took", 0.0), cast("object", data["gave"])
         for lease in self.leases.values():
             if lease.by == by:
                 lease.last = max(lease.last, ended)
@@ -116,7 +116,7 @@ class Intervals:
                 self._change("is replaced", data, began, ended)
                 self._make(gave, data, ended)
             case "acquire" if isinstance(gave, list):
-                token, version, _, *found = gave
+                token, version, _, *found = cast("tuple[Any, ...]", gave)
                 self._know(version, found[0] if found else "", began)
                 if token is not None:
                     lease = Lease(token, by, version, ended, began + data["seconds"], last=ended)
@@ -159,7 +159,7 @@ class Intervals:
     def _give(self, lease: Lease, began: float) -> None:
         for other in self.leases.values():
             if other.by == lease.by and other.is_open and lease.ended > other.ended and lease.is_of_step:
-                raise NotAllowed(f"a lease is taken again, and the one under the token {other.token} was not given back")
+                raise NotAllowed(f"a lease is taken, and the one under the token {other.token} was not given back")
             if other.token == lease.token:
                 raise NotAllowed(f"the number {lease.token} is given, and was given before")
             other.refuse("the lease is given", began, lease.ended)
@@ -185,6 +185,8 @@ class Intervals:
     def _refuse(self, data: Mapping[str, Any], ended: float) -> None:
         """Compare an operation that was refused with the lease that it was made under, which only its holder ends."""
         lease = self.leases.get(data["token"])
+        if lease is not None and data.get("version", lease.version) != lease.version:
+            raise NotAllowed(f"version {data['version']} is to be replaced under a lease of version {lease.version}")
         if lease is None or lease.back < inf or ended >= lease.until - SKEW:
             return
         why = f"{data['op']} under the token {lease.token} is refused, and the lease is held for "
@@ -197,8 +199,6 @@ class Intervals:
         token = data.get("token")
         if token is None or (lease := self.leases.get(token)) is None:
             return
-        if data["op"] == "swap" and data["version"] != lease.version:
-            raise NotAllowed(f"version {data['version']} is to be replaced under a lease of version {lease.version}")
         if data["gave"] == INTERRUPTED and data["op"] != "renew" and lease.is_of_step:
             raise NotAllowed(f"{data['op']} is interrupted, so that it is unknown whether it was done")
         is_back = data["op"] in ("release", "swap", "delete") or (data["op"] == "intend" and data["intent"] is None)

@@ -167,7 +167,7 @@ def _number(data: dict[str, Any]) -> tuple[bool, int]:
         case "create" | "swap" if isinstance(gave, int) and not isinstance(gave, bool):
             return True, gave
         case "acquire" if isinstance(gave, list):
-            token, known, *_ = cast("list[Any]", gave)
+            token, known, *_ = cast("tuple[Any, ...]", gave)
             return (False, max(version, known)) if token is None else (True, token)
         case "read" if isinstance(gave, int):
             return False, gave

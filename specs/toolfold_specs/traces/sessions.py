@@ -65,7 +65,7 @@ class Session:
         recorded: What each process has recorded to be undone under that, as a text, unless it has withdrawn it.
         ended: How the step has ended that had that lease.
         known: The version that each process knew at the end of its last step.
-        reads: The greatest version that each process has read: before its last step but one, before its last, and since.
+        reads: The greatest version that each process has read before its last step but one, before its last, and since.
         inherited: By version, the groups that were inherited, as far as they are known.
     """
 
@@ -105,7 +105,7 @@ class Session:
                     if len(kept) > KEPT:
                         del kept[min(kept)]
             case "acquire" if isinstance(gave, list):
-                token, version, found, *_ = cast("list[Any]", gave)
+                token, version, found, *_ = cast("tuple[Any, ...]", gave)
                 if token is None or not data["version"]:  # which is no step's, but only looks for what was left
                     return
                 self.tokens[by] = token
@@ -133,20 +133,22 @@ class Session:
 
     def _record(self, by: str, data: Mapping[str, Any]) -> None:
         """Take into account what is recorded to be undone; raises `NotAllowed` where it stays after a step."""
-        match data["op"], data["gave"]:
-            case "acquire", [int(), version, found, *_] if data["version"]:
+        operation, gave = data["op"], cast("object", data["gave"])
+        if operation == "acquire" and isinstance(gave, list):
+            token, version, found, *_ = cast("tuple[Any, ...]", gave)
+            if token is not None and data["version"]:
                 self.ended.pop(by, None)
                 self.recorded[by] = found or (data["intent"] if data["version"] == version else None) or ""
-            case "intend", True if data["token"] == self.tokens.get(by):
-                self.recorded[by] = data["intent"] or ""
-            case "release", None if data["token"] == self.tokens.get(by):
-                ended, left = self.ended.get(by, "abandoned"), self.recorded.pop(by, "")
-                if left and ended != "abandoned":
-                    raise NotAllowed(f"a step was {ended}, and its record still names {left} as those to be undone")
-            case ("swap" | "delete" | "intend"), _ if data["token"] == self.tokens.get(by):
-                self.recorded.pop(by, None)
-            case _:
-                pass
+        elif data.get("token") is None or data["token"] != self.tokens.get(by):
+            pass
+        elif operation == "intend" and gave is True:
+            self.recorded[by] = data["intent"] or ""
+        elif operation == "release" and gave is None:
+            ended, left = self.ended.get(by, "abandoned"), self.recorded.pop(by, "")
+            if left and ended != "abandoned":
+                raise NotAllowed(f"a step was {ended}, and its record still names {left} as those to be undone")
+        elif operation in ("swap", "delete", "intend"):
+            self.recorded.pop(by, None)
 
 
 KEPT = 64
@@ -289,7 +291,7 @@ class StepOf:
     def _check_known(self, system: System, version: int) -> None:
         """Compare the version that a step is planned on, and what it inherits, with what was known."""
         known = max(self.session.known.get(self.by, 0), self.session.reads.get(self.by, [0])[0])
-        if version < known and self.whole:
+        if 0 < version < known and self.whole:  # 0 is that of a session whose record is not made
             raise NotAllowed(f"it is planned on version {version}, and version {known} was known")
         of, inherited = self.session.inherited.setdefault(version, (system, self.inherited))
         if version and of is system and inherited != self.inherited:
