@@ -28,6 +28,7 @@ import json
 import logging
 import os
 import secrets
+import stat
 import time
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -187,8 +188,11 @@ class Trace:
             self._lost += 1
 
     def _open(self) -> None:
-        self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _EXACT, 0o600)
-        self._size = os.fstat(self._descriptor).st_size
+        self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _EXACT | _AT_ONCE, 0o600)
+        found = os.fstat(self._descriptor)
+        self._size = found.st_size
+        if stat.S_ISREG(found.st_mode) and os.name == "posix":
+            os.fchmod(self._descriptor, 0o600)
         self._written.clear()
         self._digests = WeakKeyDictionary()
         continues = ',"continues":true' if self._continues else ""
@@ -210,6 +214,8 @@ class Trace:
 
 
 _EXACT = getattr(os, "O_BINARY", 0)
+_AT_ONCE = getattr(os, "O_NONBLOCK", 0)
+"""Has a pipe that nobody reads be an error, and not be waited for."""
 
 
 def _asked(name: str, paths: Iterable[str], index: Mapping[str, int]) -> str:

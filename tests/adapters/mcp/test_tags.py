@@ -16,7 +16,7 @@ from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of
-from toolfold import ConfigError, ToolSet
+from toolfold import ConfigError, Context, ToolSet, Visibility
 from toolfold_adapters.mcp.extensions.tagged_client import TaggedClient
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, STALE, STALE_TAGS, Choice, definition_tags
 from toolfold_adapters.names import HANDLE_META
@@ -151,6 +151,30 @@ async def test_a_call_is_honoured_in_the_state_of_the_list_that_its_client_knows
             with pytest.raises(MCPError) as refused:
                 await wire.call("stock.count", {"tools/list": tag}, {"item": "x"})
             assert (refused.value.error.code, refused.value.error.data) == (STALE, {"staleTags": ["tools/list"]})
+
+
+async def test_a_state_with_facts_is_not_honoured() -> None:
+    tools = ToolSet("desk")
+
+    @tools.tool()
+    def sign_in(context: Context) -> None:
+        """Become the manager."""
+        context.session.set_fact("manager", True)
+
+    @tools.tool(visibility=Visibility.when(lambda view: view.facts.get("manager") is True))
+    def refund() -> str:
+        """Pay back."""
+        return "paid"
+
+    server, sent = tagged(tools, "honour")
+    async with Client(server, mode=MODERN) as client:
+        wire = Wire(client, sent)
+        handle = ((await wire.call("sign_in", {})).meta or {})[HANDLE_META]
+        tag = await wire.tag("tools/list", {HANDLE_META: handle})
+        assert text_of(await wire.call("refund", {"tools/list": tag}, **{HANDLE_META: handle})) == "paid"
+        with pytest.raises(MCPError) as refused:
+            await wire.call("refund", {"tools/list": tag})
+        assert refused.value.error.code == STALE
 
 
 async def test_a_definition_that_is_gone_is_not_honoured() -> None:

@@ -69,8 +69,8 @@ def definition_tags(choice: Choice) -> Callable[[Server[Any], RequestHandlers], 
             - `"ignore"`: as if it had sent no tag;
             - `"signal"`: as ever, and with the methods whose tags are stale;
             - `"honour"`: the same, but a tool that is not as its client knows it is called in the state of the client's
-              list: where handles name states, nothing is held by hooks, and the tool is still defined so. Otherwise the
-              call is rejected;
+              list: where handles name states, that one has no facts, nothing is held by hooks, and the tool is still
+              defined so. Otherwise the call is rejected;
             - `"reject"`: an error, before anything is done.
 
     Raises:
@@ -203,12 +203,15 @@ class DefinitionTags:
         return stale
 
     async def _tag(self, ctx: RequestContext, kind: Kind) -> str:
-        """Return the tag of a whole list, and remember the state that it is of."""
+        """Return the tag of a whole list, and remember the state that it is of.
+
+        Not of one with facts: a tag is no secret, and what a session came to know is nobody's who did not have it.
+        """
         with wire_errors(kind, modern=True):
             request = Request.of(ctx)
             source, listed = await self._handlers.delivery(request).everything(request, kind)
             tag = tag_of(kind, (self._digest(*one) for one in listed))
-            if kind == "tool" and self._choice == "honour":
+            if kind == "tool" and self._choice == "honour" and not source.snapshot.facts:
                 key = request.principal.key, tag
                 self._held[key] = source.snapshot, listed
                 self._held.move_to_end(key)
