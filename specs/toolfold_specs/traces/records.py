@@ -53,9 +53,10 @@ class Record:
         self.times.take(data)
         by, began = str(data.get("by")), data["at"] - data.get("took", 0.0)
         is_later = began >= self.ended.get(by, began)
-        self.ended[by] = max(self.ended.get(by, 0.0), data["at"])
+        if data["op"] not in ("read", "renew"):  # which other requests make meanwhile, and which change no number
+            self.ended[by] = max(self.ended.get(by, 0.0), data["at"])
         if data.get("gave") in (UNKNOWN, INTERRUPTED) or not is_later:
-            self._forget(data["op"])
+            self._forget(data)
             return
         try:
             self._judge(data)
@@ -83,12 +84,16 @@ class Record:
             case other:
                 raise NotAllowed(f"a store has no operation {other!r}")
 
-    def _forget(self, operation: str) -> None:
+    def _forget(self, data: Mapping[str, Any]) -> None:
         """Nothing is known of what an operation without an answer has changed."""
+        operation = data["op"]
+        if operation == "read":
+            return
+        self.token = None
         if operation in ("create", "swap", "delete"):
-            self.version = None
-        if operation != "read":
-            self.token = self.intent = None
+            self.version = self.intent = None
+        elif operation == "intend" or (operation == "acquire" and data["intent"] is not None and self.intent == NONE):
+            self.intent = None
 
     def _number(self, number: int) -> None:
         if number <= self.last:
@@ -178,7 +183,7 @@ class Record:
                 self.token = 0
             return True
         if data["gave"] is not True:
-            if self.is_ordered and self._holds(token, data):
+            if self.is_ordered and operation != "renew" and self._holds(token, data):
                 raise NotAllowed(f"{operation} under the token {token} is refused, and that is the lease's")
             return False
         if self.token is not None and token != self.token:
