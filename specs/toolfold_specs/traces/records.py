@@ -10,7 +10,8 @@ from attrs import define, field
 from .intervals import INTERRUPTED, SKEW, UNKNOWN, Intervals
 from .reading import NotAllowed
 
-NONE = "null"
+NONE, SOME = "null", "others than before"
+"""Instead of hooks to undo: that there are none, and that there are some, but it is not known which."""
 
 
 @define
@@ -92,6 +93,8 @@ class Record:
         self.token = None
         if operation in ("create", "swap", "delete"):
             self.version = self.intent = None
+        elif operation == "intend" and data["intent"] is not None and self.intent not in (None, NONE):
+            self.intent = SOME
         elif operation == "intend" or (operation == "acquire" and data["intent"] is not None and self.intent == NONE):
             self.intent = None
 
@@ -154,7 +157,8 @@ class Record:
         if self.version is not None and version != self.version and version <= self.last:
             raise NotAllowed(f"a lease is given of version {version}, and the record has version {self.version}")
         self._found(version)
-        if self.intent is not None and (intent or NONE) != self.intent:
+        is_known = self.intent is not None and not (self.intent == SOME and intent)
+        if is_known and (intent or NONE) != self.intent:
             raise NotAllowed(f"the hooks to undo are said to be {intent or 'none'}, and {self.intent} were recorded")
         if token is None:
             if self.token == 0:
