@@ -161,7 +161,26 @@ class Notes:
     malformed: list[Malformed] = field(factory=list[Malformed])
 
 
-class NotedModel(WrapperModel):
+class CheckedModel(WrapperModel):
+    """A model of whose answers a malformed one is an error of its request, whatever fails to read it."""
+
+    async def request(
+        self,
+        messages: list[ModelMessage],
+        model_settings: ModelSettings | None,
+        model_request_parameters: ModelRequestParameters,
+    ) -> ModelResponse:
+        """Return the answer; raises `UnexpectedModelBehavior` where it can't be read."""
+        try:
+            return await super().request(messages, model_settings, model_request_parameters)
+        except (failures.AgentRunError, failures.UserError):
+            raise
+        except Exception as error:
+            text = f"a malformed answer ({type(error).__name__}: {error})"
+            raise failures.UnexpectedModelBehavior(text) from error
+
+
+class NotedModel(CheckedModel):
     """A model whose requests are counted as they are sent, and whose answers are noted."""
 
     def __init__(self, wrapped: Model, surface: Surface, notes: Notes, context: int | None) -> None:
@@ -253,7 +272,7 @@ def chooser_of(model: Model, seed: int, settings: Settings | None = None) -> Cho
     async def choose(request: str, offered: Mapping[str, str]) -> str | None:
         nonlocal answered
         output = StructuredDict(schema_of([*offered]), name="choice")
-        agent = Agent(model, instructions=CHOOSE, output_type=NativeOutput(output), retries=0)
+        agent = Agent(CheckedModel(model), instructions=CHOOSE, output_type=NativeOutput(output), retries=0)
         lines = "\n".join(f"- {name}: {about}" for name, about in offered.items())
         with move_on_after(asked.timeout):
             try:

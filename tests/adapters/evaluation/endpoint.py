@@ -74,6 +74,20 @@ async def silent_on_usage(sent: Sent) -> Answer:
     return said("It is done.", 0)
 
 
+def answering(body: Any) -> Behaviour:
+    """A server whose every answer is this body, with status 200."""
+
+    async def answer(sent: Sent) -> Answer:
+        return 200, body
+
+    return answer
+
+
+def without_choices() -> dict[str, Any]:
+    """A body with an empty list where the answers are."""
+    return {**said("", 1)[1], "choices": []}
+
+
 def calling_for_ever(name: str, arguments: Mapping[str, Any] | str) -> Behaviour:
     async def answer(sent: Sent) -> Answer:
         return called(name, arguments, read_of(sent))

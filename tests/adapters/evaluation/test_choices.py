@@ -75,7 +75,13 @@ async def test_what_is_chosen_from_is_shuffled_in_the_same_way_for_a_seed() -> N
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "asked"), [(endpoint.overflowing(10), {}), (endpoint.slow, {"timeout": 0.01}), (endpoint.failing, {})]
+    ("behaviour", "asked"),
+    [
+        (endpoint.overflowing(10), {}),
+        (endpoint.slow, {"timeout": 0.01}),
+        (endpoint.failing, {}),
+        (endpoint.answering(endpoint.without_choices()), {}),
+    ],
 )
 async def test_a_request_that_goes_wrong_is_not_right_and_counted(behaviour: Behaviour, asked: dict[str, Any]) -> None:
     found = await result(behaviour, **asked)
