@@ -5,6 +5,7 @@ A model in that format is a message of Protocol Buffers: fields with a number, e
 
 from __future__ import annotations
 
+import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
 from importlib import import_module
@@ -27,6 +28,18 @@ _KINDS = {"f4": _FLOAT, "u1": _BYTE, "i4": _INT, "i8": _LONG}
 _ERRORS_ALONE = 3
 
 
+def runtime_that_reports_nothing() -> Any:
+    """Return the package `onnxruntime`, which tells its maker of no use of it unless the environment says otherwise.
+
+    From its import on it keeps an id of the machine in a file, and asks for the address of the host that it reports to;
+    so it is told before. What it offers for that itself, which can be called once it is imported, is told, too.
+    """
+    os.environ.setdefault("ORT_DISABLE_TELEMETRY", "1")
+    runtime = import_module("onnxruntime")
+    runtime.disable_telemetry_events()
+    return runtime
+
+
 def started(network: bytes) -> Any:
     """Return the session of ONNX Runtime that runs a network: on one core, and without an arena that keeps its memory.
 
@@ -34,8 +47,7 @@ def started(network: bytes) -> Any:
         MissingExtra: ONNX Runtime is missing.
     """
     with extras_named(EXTRA):
-        runtime: Any = import_module("onnxruntime")
-    runtime.disable_telemetry_events()
+        runtime = runtime_that_reports_nothing()
     options = runtime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
     options.enable_cpu_mem_arena = False

@@ -16,6 +16,8 @@ from typing import Any
 from toolfold import ConfigError
 from toolfold.spi import extras_named
 
+from .networks import runtime_that_reports_nothing
+
 Encoder = Callable[[Sequence[str]], Iterable[Sequence[float]]]
 """Returns a vector for each text."""
 
@@ -40,7 +42,7 @@ def encoder_of(model: str | Path) -> Encoder:
         ConfigError: A file of the model is missing.
     """
     with extras_named():
-        runtime: Any = import_module("onnxruntime")
+        runtime = runtime_that_reports_nothing()
         tokenizers: Any = import_module("tokenizers")
         folder = Path(model) if Path(model).is_dir() else _fetched(str(model))
     network = next((folder / name for name in _NETWORKS if (folder / name).is_file()), None)

@@ -8,7 +8,7 @@ import sys
 import threading
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from os import utime
+from os import environ, utime
 from pathlib import Path
 from threading import Event
 from types import SimpleNamespace
@@ -199,7 +199,8 @@ def test_a_text_is_encoded_once_for_all_indexes() -> None:
 @pytest.mark.parametrize("package", ["onnxruntime", "tokenizers", "huggingface_hub"])
 def test_a_model_by_name_needs_the_extra(monkeypatch: pytest.MonkeyPatch, package: str) -> None:
     for name in ("onnxruntime", "tokenizers", "huggingface_hub"):
-        monkeypatch.setitem(sys.modules, name, None if name == package else SimpleNamespace())
+        installed = SimpleNamespace(disable_telemetry_events=lambda: None)
+        monkeypatch.setitem(sys.modules, name, None if name == package else installed)
     with pytest.raises(MissingExtra, match=rf"{package}.*toolfold\[embeddings\]"):
         embeddings("sentence-transformers/all-MiniLM-L6-v2")
 
@@ -214,12 +215,17 @@ def test_a_model_by_name_is_fetched_and_one_that_lacks_a_file_is_refused(
         assert {"tokenizer.json", "onnx/model.onnx"} <= set(allow_patterns)
         return str(tmp_path)
 
-    for name in ("onnxruntime", "tokenizers"):
-        monkeypatch.setitem(sys.modules, name, SimpleNamespace())
+    telling_nobody: list[bool] = []
+    runtime = SimpleNamespace(disable_telemetry_events=lambda: telling_nobody.append(True))
+    monkeypatch.setitem(sys.modules, "onnxruntime", runtime)
+    monkeypatch.setitem(sys.modules, "tokenizers", SimpleNamespace())
     monkeypatch.setitem(sys.modules, "huggingface_hub", SimpleNamespace(snapshot_download=snapshot_download))
+    monkeypatch.setenv("ORT_DISABLE_TELEMETRY", "0")
     for model in ("some/model", tmp_path):
         with pytest.raises(ConfigError, match=r"must have tokenizer\.json, and onnx/model\.onnx or model\.onnx"):
             embeddings(model)
+    assert telling_nobody == [True, True]
+    assert environ["ORT_DISABLE_TELEMETRY"] == "0", "who sets it himself decides"
     assert fetched == ["some/model"], "a folder is used unchanged"
 
 
