@@ -221,7 +221,7 @@ def _problem(call: ToolCallPart, offered: Mapping[str, Any]) -> str | None:
         return f"there is no tool {call.tool_name!r}"
     try:
         given = json.loads(call.args or "{}") if isinstance(call.args, str | None) else call.args
-    except ValueError:
+    except (ValueError, RecursionError):
         return "its arguments are no JSON"
     return None if table(given) is not None else "its arguments are no object"
 

@@ -50,6 +50,8 @@ async def test_a_model_is_asked_as_the_options_say_and_each_request_is_recorded(
         (endpoint.calling_for_ever("find_tools", {"query": "air"}), {}, "requests", "after 30 requests"),
         (endpoint.calling_for_ever("fly", {}), {}, "malformed", "there is no tool 'fly'"),
         (endpoint.calling_for_ever("find_tools", "{query"), {}, "malformed", "no JSON"),
+        (endpoint.calling_for_ever("find_tools", "[" * 10_000), {}, "malformed", "no JSON"),
+        (endpoint.calling_for_ever("find_tools", "[" * 10_000 + "]" * 10_000), {}, "malformed", "no JSON"),
         (endpoint.calling_for_ever("find_tools", "[1]"), {}, "malformed", "no object"),
     ],
 )
