@@ -88,13 +88,16 @@ def read_trace(path: Path) -> tuple[Moment, ...]:
     """Return the states of a trace; raises `ItfError`."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-        return tuple(_moment(index, plain(state)) for index, state in enumerate(data["states"]))
+        moments = tuple(_moment(index, plain(state)) for index, state in enumerate(data["states"]))
     except OSError as error:
         raise ItfError(f"{path} can't be read: {error.strerror or error}.") from error
     except KeyError as error:
         raise ItfError(f"{path} has no variable {error} as specs/quint/regions.qnt has.") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise ItfError(f"{path} is no trace in the Informal Trace Format: {error}.") from error
+    if not moments:
+        raise ItfError(f"{path} has no states: there is nothing to replay.")
+    return moments
 
 
 def _moment(index: int, state: Mapping[str, Any]) -> Moment:

@@ -75,10 +75,13 @@ def test_what_is_no_trace_of_the_module_is_refused(tmp_path: Path) -> None:
     for change, why in (
         (lambda data: data.pop("states"), "has no variable 'states'"),
         (lambda data: data["states"][1].pop("answer"), "has no variable 'answer'"),
+        (lambda data: data.update(states=[]), "has no states"),
         (lambda data: data.update(states=3), "is no trace in the Informal Trace Format"),
     ):
         with pytest.raises(ItfError, match=why):
             read_trace(_file(tmp_path, change))
+    nothing = invoke("conform", "--itf", str(_file(tmp_path, lambda data: data.update(states=[]))), LIBRARY)
+    assert nothing.exit_code == 2
     with pytest.raises(ItfError, match="can't be read"):
         read_trace(tmp_path / "missing")
     with closing(EngineDriver()) as driver:

@@ -281,11 +281,41 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
         ("[1]\n", "is no line of a trace"),
         ('{"a": 1}\n', "does not begin as a trace does"),
         (begin.replace(":1", ":2"), "this reads traces of format 1, not 2"),
-        (f'{begin}{{"plans":[]}}\n', "line 2 is no line of a trace"),
+        ("xxxx", "does not begin as a trace does"),
+        ("\0" * 64, "does not begin as a trace does"),
+        ("\n \n", "does not begin as a trace does"),
+        (f"hello\n{begin}", "line 1 is no JSON"),
+        ("[" * 100_000, "does not begin as a trace does"),
+        (f'{begin}{"[" * 100_000}\n{{"closed":true,"by":"one"}}\n', "line 2 is no JSON"),
+        (f'{begin}{{"by":["one"],"closed":true}}\n', "line 2 is no line of a trace: 'by' is no text"),
+        (f'{begin}{{"plans":[]}}\n', "line 2 is no line of a trace: 'events' is missing"),
+        (f'{begin}{{"lost":"many"}}\n', "line 2 is no line of a trace: a value in it is none that traces have"),
     ):
         file.write_text(text, encoding="utf-8")
         with pytest.raises(NotATrace, match=why):
             verify([file])
+
+
+def test_a_line_that_is_not_of_the_form_is_refused_where_traces_are_merged(tmp_path: Path) -> None:
+    files = [tmp_path / "one", tmp_path / "two"]
+    for file in files:
+        begin = f'{{"toolfold":"trace","format":1,"by":"{file.name}"}}\n'
+        file.write_text(f'{begin}{{"by":"{file.name}","key":"k","op":"acquire","gave":[]}}\n', encoding="utf-8")
+    with pytest.raises(NotATrace, match="one, line 2 is no line of a trace: a value in it is none"):
+        verify(files)
+
+
+def test_a_trace_that_could_not_be_begun_is_one(tmp_path: Path) -> None:
+    file = tmp_path / "trace.jsonl"
+    for begin in ("", '{"toolf'):
+        file.write_text(f'{begin}\n{{"by":"one","lost":3}}\n', encoding="utf-8")
+        assert (verify([file]).gaps, verify([file]).problem) == (3, None)
+
+
+def test_a_file_that_is_named_twice_is_read_once(file: Path) -> None:
+    (folder := file.parent / "other").mkdir()
+    again = folder / ".." / file.name
+    assert verify([file, again, file]) == verify([file])
 
 
 # -- the rows ---------------------------------------------------------------------------------------------------------

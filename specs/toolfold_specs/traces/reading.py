@@ -26,6 +26,10 @@ class NotAllowed(Exception):
     """The specification does not allow what a line says; the message says why."""
 
 
+MALFORMED = (LookupError, ValueError, TypeError, AttributeError, ArithmeticError, RecursionError)
+"""What is raised by reading a line that is not of the form."""
+
+
 @frozen(eq=False)
 class Line:
     """A line of a trace: where it is, and what it says."""
@@ -46,6 +50,13 @@ class Line:
         if session is None:
             return None
         return str(session) if data.get("shared") or "/" in session else f"{session} of {data.get('by')}"
+
+
+def no_line(line: Line, error: Exception) -> NotATrace:
+    """Return what is raised for a line that is not of the form."""
+    missing = isinstance(error, KeyError) and error.args
+    why = f"{error.args[0]!r} is missing" if missing else "a value in it is none that traces have"
+    return NotATrace(f"{line.file}, line {line.number} is no line of a trace: {why}.")
 
 
 def lines_of(files: Sequence[Path]) -> tuple[bool, Iterator[Line]]:
@@ -92,13 +103,13 @@ def _lines(file: Path) -> Iterator[Line]:
 
 
 def _read(file: Path, opened: BinaryIO) -> Iterator[Line]:
-    number, broken = 0, 0
+    number, broken, begun = 0, 0, False
     for number, text in enumerate(opened, 1):
         if not text.strip():
             continue
         try:
             read: object = json.loads(text)
-        except ValueError:
+        except (ValueError, RecursionError):
             if broken:
                 raise NotATrace(f"{file}, line {broken} is no JSON.") from None
             broken = number
@@ -106,16 +117,25 @@ def _read(file: Path, opened: BinaryIO) -> Iterator[Line]:
         if not isinstance(read, dict) or not read:
             raise NotATrace(f"{file}, line {number} is no line of a trace.")
         data = cast("dict[str, Any]", read)
-        if broken and "lost" not in data and data.get("toolfold") != "trace":
+        if broken and "lost" not in data and (data.get("toolfold") != "trace" or not begun):
             raise NotATrace(f"{file}, line {broken} is no JSON.")
         broken = 0
         if "toolfold" in data and (data["toolfold"] != "trace" or data.get("format") != FORMAT):
             raise NotATrace(f"{file}, line {number}: this reads traces of format {FORMAT}, not {data.get('format')!r}.")
-        if number == 1 and "toolfold" not in data:
-            raise NotATrace(f"{file} does not begin as a trace does: `toolfold serve --trace FILE` writes one.")
+        if not begun and "toolfold" not in data and "lost" not in data:
+            raise _not_begun(file)
+        if not isinstance(data.get("by", ""), str):
+            raise NotATrace(f"{file}, line {number} is no line of a trace: 'by' is no text.")
+        begun = True
         yield Line(file, number, data)
     if not number:
         raise NotATrace(f"{file} is empty.")
+    if not begun:
+        raise _not_begun(file)
+
+
+def _not_begun(file: Path) -> NotATrace:
+    return NotATrace(f"{file} does not begin as a trace does: `toolfold serve --trace FILE` writes one.")
 
 
 def _merged(files: Sequence[Sequence[Line]]) -> Iterator[Line]:
@@ -128,10 +148,13 @@ def _merged(files: Sequence[Sequence[Line]]) -> Iterator[Line]:
     for part, lines in enumerate(files):
         last: dict[str, int] = {}
         for line in lines:
-            if (about := line.about) is None:
+            try:
+                about, (made, number) = line.about, _number(line.data)
+            except MALFORMED as error:
+                raise no_line(line, error) from error
+            if about is None:
                 yield line
                 continue
-            made, number = _number(line.data)
             rank = last[about] = max(last.get(about, 0), number)
             if made:
                 makers[about, number] = part

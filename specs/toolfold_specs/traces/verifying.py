@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ..machine.regions import System
-from .reading import Line, NotAllowed, NotATrace, lines_of
+from .reading import MALFORMED, Line, NotAllowed, lines_of, no_line
 from .records import Record
 from .sessions import Session, StepOf
 
@@ -48,21 +48,22 @@ def verify(files: Sequence[Path], progress: Callable[[int], None] = lambda _: No
     """Return whether the specification allows what traces say; several are merged by version.
 
     Args:
-        files: Files that `toolfold serve --trace` has written; of one that was continued, the older one is first.
+        files: Files that `toolfold serve --trace` has written; of one that was continued, the older one is first. One
+            that is named twice is read once.
         progress: Called with the number of lines now and then.
 
     Raises:
         NotATrace: A file can't be read, or is none.
     """
-    is_ordered, lines = lines_of(files)
+    is_ordered, lines = lines_of([*{file.resolve(): file for file in files}.values()])
     verifier = Verifier(is_ordered)
     for line in lines:
         try:
             verifier.take(line)
         except NotAllowed as error:
             return verifier.outcome(Problem(line, str(error), tuple(verifier.earlier(line)), verifier.systems))
-        except (KeyError, ValueError, TypeError, LookupError, AttributeError) as error:
-            raise NotATrace(f"{line.file}, line {line.number} is no line of a trace: {error!r}.") from error
+        except MALFORMED as error:
+            raise no_line(line, error) from error
         if not verifier.lines % EVERY:
             progress(verifier.lines)
     return verifier.outcome(verifier.finish())
