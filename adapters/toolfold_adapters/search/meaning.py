@@ -220,6 +220,9 @@ def _on_first_use(make: Callable[[], Encoder]) -> Encoder:
 
 # -- vectors that are stored, in a file for each text's digest -------------------------------------------------------
 
+_CHECKED = 8
+"""How many bytes of its digest stand before a vector."""
+
 
 def _stored(model: Model, texts: Sequence[str], folder: Path | None) -> Iterator[Sequence[float]]:
     """Yield the vector of each text; those that are not in the folder are made, and stored there."""
@@ -245,13 +248,22 @@ def _file_for(model: Model, text: str, folder: Path) -> Path:
 
 
 def _read_vector(file: Path) -> Vector | None:
+    """Return the vector in a file; `None` if it is not there, or not as it was stored."""
     try:
-        vector = array("f", file.read_bytes())
-    except (OSError, ValueError):
+        content = file.read_bytes()
+    except OSError:
+        return None
+    numbers = content[_CHECKED:]
+    if not numbers or content != _checked(numbers):
         return None
     with suppress(OSError):  # which were used last is of no use where nothing can be stored
         os.utime(file)
-    return vector or None
+    return array("f", numbers)
+
+
+def _checked(numbers: bytes) -> bytes:
+    """Return what is stored of a vector: the beginning of its digest, so that any damage is seen, and its numbers."""
+    return sha256(numbers).digest()[:_CHECKED] + numbers
 
 
 def _write_vector(file: Path, vector: Sequence[float]) -> None:
@@ -259,7 +271,7 @@ def _write_vector(file: Path, vector: Sequence[float]) -> None:
     part = file.with_suffix(f".{os.getpid()}.{get_ident()}")
     try:
         file.parent.mkdir(parents=True, exist_ok=True)
-        part.write_bytes(array("f", vector).tobytes())
+        part.write_bytes(_checked(array("f", vector).tobytes()))
         part.replace(file)
     except OSError as error:
         log.debug("A vector could not be stored: %s", error)

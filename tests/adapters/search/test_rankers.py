@@ -6,8 +6,10 @@ import gc
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from array import array
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from math import nan
 from os import environ, utime
 from pathlib import Path
 from threading import Event
@@ -351,3 +353,38 @@ def test_meaning_decides_where_words_are_unsure_and_vectors_are_stored_for_the_n
     assert max(file.stat().st_mtime for file in left) > 0, "those that were not used for longest are removed"
     assert {*by_meaning(tmp_path / "vectors")(DOCUMENTS)("version")} >= {"git.HTTPClone"}
     finished("toolfold-index")
+
+
+@pytest.mark.spec("FND-6")
+@pytest.mark.parametrize(
+    "damaged",
+    [
+        lambda content: content[: len(content) // 8 * 4],
+        lambda content: content + content[-4:],
+        lambda content: bytes([content[0] ^ 1]) + content[1:],
+        lambda content: content[:-1] + bytes([content[-1] ^ 1]),
+        lambda content: array("f", [nan] * (len(content) // 4)).tobytes(),
+        lambda content: b"",
+    ],
+    ids=["shorter", "longer", "begins otherwise", "ends otherwise", "not a number", "empty"],
+)
+def test_a_vector_whose_file_is_damaged_is_made_anew(
+    damaged: Callable[[bytes], bytes], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip("numpy")
+    encoded: list[str] = []
+
+    def encode(texts: Sequence[str]) -> Iterator[list[float]]:
+        encoded.extend(texts)
+        yield from topics(texts)
+
+    monkeypatch.setattr(meaning, "installed_models", lambda: (model(encode),))
+    by_meaning(tmp_path, in_the_background=False)(DOCUMENTS)
+    stored = {file: file.read_bytes() for file in tmp_path.iterdir()}
+    file, content = next(iter(stored.items()))
+    file.write_bytes(damaged(content))
+    encoded.clear()
+    ranked = by_meaning(tmp_path, in_the_background=False)(DOCUMENTS)
+    assert len(encoded) == 1
+    assert {file: file.read_bytes() for file in tmp_path.iterdir()} == stored
+    assert next(iter(ranked("letter"))) == "mail.send"
