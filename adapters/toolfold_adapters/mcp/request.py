@@ -41,7 +41,7 @@ from toolfold import (
     WireNames,
 )
 from toolfold.machine import paths_of
-from toolfold.spi import KINDS, Caller, Full, Memo, ancestors, enumerated, frozen, quoted
+from toolfold.spi import KINDS, Caller, Full, Memo, RequestView, ancestors, enumerated, frozen, quoted
 
 from ..hosts import Host, host_called, unshown_by
 from ..names import GROUPS_EXTENSION, TOOLBOX_EXTENSION
@@ -318,10 +318,8 @@ class Selections:
 
         Each request does so for a session that it finds. Raises `MCPError`.
         """
-        right = self.rights(principal)
-        if right is None and session not in self._bound:
-            return
-        profile, before = _within(self._own(session.profile), right), session.profile
+        right, before = self.rights(principal), session.profile
+        profile = self._bounded(session, right)
         if before != profile:
             session.profile = profile
             if session in self._bound and _replaced(before) != _replaced(profile):  # its caller has logged in, or out
@@ -330,6 +328,25 @@ class Selections:
             self._bound.discard(session)
         else:
             self._bound.add(session)
+
+    def view(self, session: Session, principal: Principal) -> RequestView:
+        """Return the view of a session within the rights that a caller has by now, which leaves the session as it is.
+
+        Raises:
+            MCPError: It has none.
+        """
+        catalog = self._tools.runtime.catalogs.under(self.profile(session, principal))
+        return session.view().of(session.state.now.moved_to(catalog))
+
+    def profile(self, session: Session, principal: Principal) -> Profile | None:
+        """Return the profile of a session within the rights that a caller has by now; raises `MCPError`."""
+        return self._bounded(session, self.rights(principal))
+
+    def _bounded(self, session: Session, right: Profile | None) -> Profile | None:
+        """Return the profile of a session within a right; one that was never within any is as it was opened."""
+        if right is None and session not in self._bound:
+            return session.profile
+        return _within(self._own(session.profile), right)
 
     def renewed(self, profile: Profile | None, ctx: Any) -> Profile | None:
         """Return a session's profile as it is by now, within the rights of whoever sends a request."""

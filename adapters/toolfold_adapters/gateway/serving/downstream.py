@@ -39,6 +39,7 @@ from toolfold.spi import MAX_URI, Caller, Full, array, table
 from ...mcp.options import DEFAULTS
 from ...mcp.principal import Principal, local_user, principal_of
 from ...mcp.request import caller_of, is_modern, own_client, record_refusal
+from ...mcp.sdk import connection_of
 from ...mcp.subscriptions import Room
 from ...tally import Tally
 from ..views import views_named
@@ -136,7 +137,8 @@ class DownstreamClient:
     Attributes:
         id: What it is known by here.
         held: Counts a request in progress of a caller while it lasts, or raises `Full`.
-        principal: Who is behind it: one and the same as long as it lasts (SPEC GWY-19).
+        principal: Who is behind it: one and the same as long as it lasts, with the claims of its last token (SPEC
+            GWY-19).
         caller: By what that one is counted, where it is known (SPEC SAF-4).
         capabilities: What it can do, as declared to its upstreams.
         level: The least level of log messages that it wants; `None` if it did not say.
@@ -172,12 +174,13 @@ class DownstreamClient:
         """Learn from a request what the client can do and where it is reached; raises `ToolError` for another's."""
         if ctx is None:
             return
-        if principal_of(ctx) != self.principal:
+        if (principal := principal_of(ctx)) != self.principal:
             raise ToolError("This session is another caller's, so nothing was done.")
         self.caller = self.caller or caller_of(ctx)
         self.session = ctx.session
         self.capabilities = capabilities_of(ctx)
-        if is_modern(ctx):
+        if is_modern(ctx):  # else its claims are renewed when a request arrives: see `Clients.renew`
+            self.principal = principal
             level: Any = (ctx.meta or {}).get(LOG_LEVEL_META_KEY)
             self.level = level if level in LEVELS else None
 
@@ -284,6 +287,7 @@ class Clients:
         self._on_end = on_end
         self._sessions: set[str] = set()
         self._clients: dict[str, DownstreamClient] = {}
+        self._connected: WeakValueDictionary[str, DownstreamClient] = WeakValueDictionary()
 
     def observe(self, event: events.Event) -> None:
         """Note the sessions that open and end; an observer of the tool set."""
@@ -307,8 +311,19 @@ class Clients:
             client = DownstreamClient(key, lambda caller: self.calls.held(caller), principal, among=self)
             if key in self._sessions or key.startswith(_STANDING):
                 self._clients[key] = client
+                if ctx is not None and (name := connection_of(ctx).session_id) is not None:
+                    self._connected[name] = client
         client.note(ctx)
         return client
+
+    def renew(self, connection: str, principal: Principal) -> None:
+        """Take note of the token that a request has on a connection of the legacy era, by the SDK's name of it.
+
+        The request may be refused: what its token lacks, the client is notified of no longer either (SPEC GWY-19).
+        """
+        client = self._connected.get(connection)
+        if client is not None and client.principal == principal:
+            client.principal = principal
 
     def entered(self, session: str, ctx: ServerContext | None) -> DownstreamClient | None:
         """Return the client of a session, by its id, that opened a group; `None` if no such session is open (yet)."""

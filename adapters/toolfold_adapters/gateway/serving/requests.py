@@ -72,6 +72,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
     handlers.bounds.append(requests.able)
     handlers.selections.rights, handlers.legacy.most_sessions = gateway.rights_of, gateway.sessions_of
+    handlers.legacy.on_request = gateway.clients.renew
 
     asked_for: set[str] = set()
 
@@ -355,13 +356,18 @@ class Requests:
             raise unknown_resource(uri, modern=False)
         return upstream.link(client)
 
-    def _may_watch(self, session: Session, client: DownstreamClient, uri: str, link: Link) -> bool:
-        """Return whether a client may have a resource by now, whatever it might when it began to watch it (ISO-2)."""
+    def _may_watch(
+        self, session: Session, client: DownstreamClient, uri: str, link: Link, *principals: Principal
+    ) -> bool:
+        """Return whether a client may have a resource by now, whatever it might when it began to watch it (ISO-2).
+
+        Each of the principals may have it: the client as its last token says, and as that of its subscription does.
+        """
         try:
-            self._handlers.selections.bind(session, client.principal)
+            views = [self._handlers.selections.view(session, one) for one in (client.principal, *principals)]
         except MCPError:
             return False
-        return self._gateway.upstream_of(uri, client, session.view()) is link.upstream
+        return all(self._gateway.upstream_of(uri, client, view) is link.upstream for view in views)
 
     def _give_back(self, client: DownstreamClient, uri: str) -> None:
         """Take note that a client no longer watches a resource, unless that is noted already."""
@@ -384,7 +390,8 @@ class Requests:
         try:
             async with self._handlers.session(ctx) as session:
                 client, view = self._client(session, ctx), session.view()
-                watch = Watch(updated, partial(self._may_watch, session, client))
+                own = principal_of(ctx)
+                watch = Watch(updated, lambda uri, link: self._may_watch(session, client, uri, link, own))
                 try:
                     for uri in uris:
                         await anyio.lowlevel.checkpoint()  # there may be many of them

@@ -15,6 +15,7 @@ from mcp.shared.exceptions import MCPError
 from toolfold import Session, ToolfoldError
 
 from ...mcp.handlers import RequestHandlers
+from ...mcp.principal import Principal, principal_of
 from ..upstream.link import Link
 from ..upstream.notifications import TASK
 from .downstream import DownstreamClient, ServerContext
@@ -60,7 +61,7 @@ class WatchedTasks:
                     with anyio.move_on_after(SUBSCRIBED_SECONDS):
                         async with anyio.create_task_group() as tasks:
                             for given, (link, task) in links.items():
-                                passed = partial(self._pass, link, client, session, given, changed)
+                                passed = partial(self._pass, link, client, session, principal_of(ctx), given, changed)
                                 tasks.start_soon(_watched, link, task, watcher, passed)
                     said = True
                     task_status.started(
@@ -82,6 +83,7 @@ class WatchedTasks:
         link: Link,
         client: DownstreamClient,
         session: Session,
+        own: Principal,
         given: str,
         changed: Changed,
         state: dict[str, Any],
@@ -89,8 +91,8 @@ class WatchedTasks:
         async def deliver() -> None:
             admits, item = self.gateway.registration.admits, link.tasks.item(str(state.get("taskId")))
             with suppress(MCPError):
-                self.handlers.selections.bind(session, client.principal)
-                if admits(link.upstream.key, session.profile) and await link.usable(item):
+                profiles = [self.handlers.selections.profile(session, one) for one in (client.principal, own)]
+                if all(admits(link.upstream.key, one) for one in profiles) and await link.usable(item):
                     changed(given, related_to(state, given))
 
         link.pass_on(client, deliver)

@@ -212,7 +212,8 @@ class LegacySessions(ListedSessions):
         tasks_of: Returns the task group of the running server, given the context of a request.
         stored: Has the sessions of connections over HTTP, if they are in a store.
 
-    `server` is to be set. `most_sessions` returns how many a caller may have over HTTP, if that is fewer than others.
+    `server` is to be set. `most_sessions` returns how many a caller may have over HTTP, if that is fewer than others;
+    `on_request` is called with the name of the SDK's session and the sender of each request over HTTP, refused or not.
     """
 
     _tools: ToolSet
@@ -222,6 +223,7 @@ class LegacySessions(ListedSessions):
     stored: StoredSessions | None = None
     server: Server[Any] = field(init=False)
     most_sessions: Callable[[Principal], int | None] = field(init=False, default=lambda _: None)
+    on_request: Callable[[str, Principal], None] = field(init=False, default=lambda _, __: None)
     _over: set[str | None] = field(init=False, factory=set[str | None])
     _connected: WeakValueDictionary[str | None, LegacyConnection] = field(
         init=False, factory=WeakValueDictionary[str | None, LegacyConnection]

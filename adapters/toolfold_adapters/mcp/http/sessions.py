@@ -85,14 +85,15 @@ class HttpSessions:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        principal = principal_of(None)
+        principal, session_id = principal_of(None), Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
+        if session_id is not None:
+            self._legacy.on_request(session_id, principal)
         try:
             self._legacy.selections.rights(principal)
         except MCPError as error:
             log.warning("refused a request of %r: it has no rights", quoted(str(principal)))
             await error_response(403, str(error))(scope, receive, send)
             return
-        session_id = Headers(scope=scope).get(MCP_SESSION_ID_HEADER)
         opens = session_id is None and _is_legacy(scope)
         try:
             if opens:

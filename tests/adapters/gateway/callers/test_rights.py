@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 from traceback import format_exception
 from typing import Any
@@ -115,10 +115,10 @@ def bearer(**claims: Any) -> dict[str, str]:
 
 @asynccontextmanager
 async def served(
-    rows: Mapping[str, RightsConfig] = ROWS, house: House | None = None, **options: Any
+    rows: Mapping[str, RightsConfig] = ROWS, house: House | None = None, *, shared: bool = False, **options: Any
 ) -> AsyncGenerator[Served]:
     """A gateway with the servers `one` and `two`, which everything is open of, for callers with tokens."""
-    config = config_of("one", "two", mode="legacy").model_copy(update={"rights": rows})
+    config = config_of("one", "two", mode="legacy", shared=shared).model_copy(update={"rights": rows})
     clock, house = Clock(), house or House(lambda _: Annotated())
     auth = Authentication.by_oauth(Bearers(), issuer="https://login.example", resource=URL)
     auth.settings.validate_token_resource = False
@@ -249,6 +249,40 @@ async def test_updates_of_a_resource_end_with_the_right_to_it(era: Any) -> None:
                     await anyio.wait_all_tasks_blocked()
                     assert ("notifications/resources/updated" in updates) is comes
                 tasks.cancel_scope.cancel()
+
+
+@pytest.mark.spec("ISO-2")
+@pytest.mark.filterwarnings("ignore::mcp.shared.exceptions.MCPDeprecationWarning")
+async def test_updates_of_a_resource_end_with_the_claim_that_gave_the_right_to_it() -> None:
+    sent: list[bytes] = []
+    rows = {"alice": row("destructive"), "claim:role=admin": row("destructive")}
+    rows["claim:role=two"] = row("read", servers=["two"])
+    admin = {"sub": "eve", "role": "admin"}
+
+    async def noted(scope: Any, receive: Any, send: Any) -> None:
+        async def passed(message: Any) -> None:
+            if scope["method"] == "GET":  # the standing stream, which a transport in memory passes on when it ends
+                sent.append(message.get("body", b""))
+            await send(message)
+
+        await here.app(scope, receive, passed)
+
+    async with (
+        served(rows, House(lambda _: Touched()), shared=True) as here,
+        here.client("legacy", sub="alice") as alice,
+        httpx2.AsyncClient(transport=httpx2.ASGITransport(noted), headers=bearer(**admin)) as http,
+        Client(streamable_http_client(URL, http_client=http), mode="legacy") as eve,
+    ):
+        await eve.subscribe_resource("shop://list")
+        for claims in (admin, {"sub": "eve", "role": "two"}, admin, {"sub": "eve"}):
+            http.headers.update(bearer(**claims))
+            with suppress(MCPError):
+                await eve.call_tool("one__look", {})
+            await anyio.wait_all_tasks_blocked()
+            sent.clear()
+            await alice.call_tool("one__touch", {"item": "shop://list"})
+            await anyio.wait_all_tasks_blocked()
+            assert (b"notifications/resources/updated" in b"".join(sent)) is (claims == admin), claims
 
 
 # -- limits -----------------------------------------------------------------------------------------------------------
