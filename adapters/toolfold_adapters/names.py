@@ -8,7 +8,7 @@ that groups have in one of them (SPEC DEL-5), and what MCP has for each list.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence, Set
 from functools import lru_cache
 from hashlib import sha256
 from itertools import chain, count
@@ -31,6 +31,7 @@ SERVER_LENGTH = 24
 _ALLOWED = re.compile(rf"[A-Za-z0-9_-]{{1,{WIRE_LENGTH}}}")
 _NOT_ALLOWED = re.compile(r"[^A-Za-z0-9_-]")
 _DIGITS = 6
+_CHANGED = re.compile(rf"_[0-9a-f]{{{_DIGITS}}}\Z")
 
 HANDLE_META = "dev.toolfold/handle"
 HANDLE_HEADER = "toolfold-handle"
@@ -138,6 +139,29 @@ def allowed_names(
     return {name: given[name] for name in names}
 
 
+def stable_names(names: Iterable[str], taken: Iterable[str] = (), server: str | None = None) -> dict[str, str]:
+    """Return what each of `names` is called here whatever else its server lists, to whomever and whenever.
+
+    An allowed name stays unchanged. What is not allowed, too long or taken, or ends as a changed name does, ends in a
+    hash of the whole.
+
+    SPEC GWY-6, ISO-1.
+
+    Args:
+        names: The upstream's names.
+        taken: Names that are used already, such as that of a control tool.
+        server: The server's name, to begin with; none where the server has no name.
+    """
+    prefix, used = "" if server is None else f"{server}{WIRE_SEPARATOR}", frozenset(taken)
+    return {name: _stable(f"{prefix}{name}", used) for name in names}
+
+
+def _stable(name: str, used: Set[str]) -> str:
+    if is_allowed(name) and len(name) <= NAME_LENGTH and name not in used and _CHANGED.search(name) is None:
+        return name
+    return _free(name, used | {_NOT_ALLOWED.sub("_", name)})
+
+
 def numbered(name: str, taken: Container[str]) -> str:
     """Return a name, with a number if something else has it."""
     return next(one for one in chain([name], (f"{name}_{number}" for number in count(2))) if one not in taken)
@@ -148,7 +172,7 @@ def is_allowed(name: str) -> bool:
     return _ALLOWED.fullmatch(name) is not None
 
 
-def _free(name: str, used: set[str]) -> str:
+def _free(name: str, used: Set[str]) -> str:
     """Return an allowed name that is not used: the name itself with `_` for what is not allowed, or with its hash."""
     allowed = whole = _NOT_ALLOWED.sub("_", name)
     hashed = name

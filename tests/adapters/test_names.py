@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolfold_adapters.names import allowed_names, server_name
+from toolfold_adapters.names import allowed_names, server_name, stable_names
 
 HASHED = re.compile(r"(.*)_[0-9a-f]{6}")
 NAMES = st.lists(st.text("ab_-.ü", min_size=1, max_size=60) | st.text(min_size=1), unique=True, max_size=9)
@@ -41,6 +41,27 @@ def test_names_are_different_allowed_and_short_whatever_is_taken(
     assert len({*mapped.values(), *taken}) == len(names) + len(set(taken))
     assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,48}", name) for name in mapped.values())
     assert mapped == allowed_names(names, taken, server)
+
+
+@pytest.mark.spec("GWY-6", "ISO-1")
+@given(NAMES, NAMES, NAMES, st.sampled_from([None, "a", "a_b"]))
+def test_names_that_depend_on_no_other_are_different_allowed_and_short(
+    names: list[str], others: list[str], taken: list[str], server: str | None
+) -> None:
+    every = stable_names([*names, *others], taken, server)
+    like = stable_names(every.values(), taken)  # what is called as another one is here already
+    assert stable_names(names, taken, server) == {name: every[name] for name in names}
+    assert len({*every.values(), *taken}) == len(every) + len(set(taken))
+    assert len({*like.values()}) == len(every)
+    assert all(re.fullmatch(r"[A-Za-z0-9_-]{1,48}", name) for name in [*every.values(), *like.values()])
+
+
+@pytest.mark.spec("GWY-6", "ISO-1")
+def test_what_looks_like_a_changed_name_is_changed_too() -> None:
+    changed = stable_names(["do it"], server="board")["do it"]
+    given = stable_names(["do_it", changed.removeprefix("board__")], server="board")
+    assert given.pop("do_it") == "board__do_it"
+    assert changed not in given.values()
 
 
 @pytest.mark.spec("GWY-6")

@@ -22,7 +22,7 @@ from toolfold.spi import KINDS, Kind, ancestors, frozen
 
 from ..files import quoted_key
 from ..mcp.existing.grouping import matches
-from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed
+from ..names import ALWAYS_LOAD_META, allowed_names, is_allowed, stable_names
 from ..profiles import in_their_parents
 from .callers.rights import NO_RIGHTS, Rights
 from .config.settings import CLAIM, Access, GatewayConfig, UpstreamConfig
@@ -157,8 +157,12 @@ def called(
 ) -> dict[str, str]:
     """Return what each of a server's own names of a kind is here: one that was given out is of the same thing.
 
+    Where each caller is listed his own, it depends on no other name: what one is listed renames nothing of another's.
     `reserved` are names that no tool may have.
     """
+    if usable.said.by_caller:
+        taken = {*reserved, *config.rename.values()} if kind == "tool" else ()
+        return stable_names(names, taken, server if config.prefixed else None)
     upstream, before = config.upstreams[server], usable.named.get(kind, ())
     return allowed_names(
         names,

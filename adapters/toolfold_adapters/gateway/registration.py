@@ -331,11 +331,8 @@ class UpstreamRegistration:
         known = self._servers[server]
         now: dict[str, tuple[str, ...]] = {kind: tuple(known.by_kind[kind]) for kind in KINDS}
         if known.said.by_caller:
-            before = self._named.get(server, {})
-            named: Mapping[str, tuple[str, ...]] = {
-                kind: tuple(dict.fromkeys((*before.get(kind, ()), *now[kind]))) for kind in KINDS
-            }
-            self._named[server], self._changed[server] = named, frozenset()
+            named: Mapping[str, tuple[str, ...]] = {}  # what is called so says no list (see `called`)
+            self._changed[server] = frozenset()
             self._own.compare(server, self._config)
         elif self._approvals is None or server not in self._config.upstreams:
             named = self._named.setdefault(server, now)
