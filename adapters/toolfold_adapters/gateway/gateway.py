@@ -28,6 +28,7 @@ from .callers.allowances import Allowances
 from .callers.rights import Rights
 from .config.read import bounds_in, bounds_of, has_rights
 from .config.settings import Entry, GatewayConfig, RightsConfig
+from .finding import Finders
 from .registration import Registered, UpstreamRegistration
 from .serving.downstream import Clients, DownstreamClient, current_request
 from .serving.forward import Forwarding
@@ -135,8 +136,12 @@ class Gateway:
         """
         rights = self.rights
         bound = rights.bound(principal) if rights.rows or rights.problem else None
-        own = self.registration.own({name: one.whose(principal) for name, one in self.upstreams.items() if one.by_each})
+        own = self.registration.own(self._whose(principal))
         return bound if own is None else own if bound is None else own.bounded(bound)
+
+    def _whose(self, principal: Principal) -> dict[str, str]:
+        """Return by what a caller is known at each upstream that he uses as himself."""
+        return {name: one.whose(principal) for name, one in self.upstreams.items() if one.by_each}
 
     def _may(self, principal: Principal, server: str, item: Item) -> bool:
         """Return whether a caller may use something of a server, whatever its session may; raises `Forbidden`.
@@ -342,20 +347,21 @@ class Gateway:
         It is the one that lists it, by itself or by a template; else the one that linked to it in an answer to this
         client; else the one with a tool that names it as its view; else the one that lists what begins most like it;
         else the only one that has resources. It is none of which the view has nothing, and of what is listed one that
-        has it available there (SPEC ISO-2, VIS-7).
+        has it available there (SPEC ISO-2, VIS-7). What others alone are listed has no part in it (SPEC ISO-1).
         """
         catalog, find = view.snapshot.catalog, self.registration.find
+        finder = self.registration.finder_of(self._whose(client.asks_as[0]))
         serves = partial(self.registration.serves, catalog=catalog)
-        if listed := self._listed(uri):
+        if listed := self._listed(uri, finder):
             own = (catalog.components[one.kind].by_name.get(one.name) for one in listed)
             has = next((one for one in own if one is not None and available(one, view)), None)
             placed = None if has is None else find(has.kind, has.name)
             return None if placed is None else self.upstreams.get(placed.server)
         server = client.links.get(uri)
         if server is None or not serves(server):
-            server = self._naming(uri, catalog)
+            server = next((one.server for one in finder.naming(uri) if one.name in catalog.tools), None)
         if server is None:
-            server = self.registration.finder.nearest(uri, serves)
+            server = finder.nearest(uri, serves)
         if server is None:
             able = [key for key, one in self.upstreams.items() if one.known and "resources" in one.known.capabilities]
             server = able[0] if len(able) == 1 and serves(able[0]) else None
@@ -388,24 +394,18 @@ class Gateway:
             raise ToolError(f"{quoted(name)} can be any of {names}, so nothing was called: give one of these names.")
         return shown[0].name if shown else None
 
-    def _naming(self, uri: str, catalog: Catalog) -> str | None:
-        """Return the upstream of a tool of a catalog that names a resource in its `_meta`, which no list need have."""
-        return next((one.server for one in self.registration.finder.naming(uri) if one.name in catalog.tools), None)
-
-    def _listed(self, uri: str) -> list[Component]:
-        """Return what upstreams list that a URI is of, for anybody: the resource itself, and templates.
+    def _listed(self, uri: str, finder: Finders) -> list[Component]:
+        """Return what upstreams list that a URI is of, to all or to this caller: the resource itself, and templates.
 
         What none lists under that very URI is of what it may be another spelling of.
         """
         catalog = self.tools.catalog
         resources, templates = (catalog.components[kind].by_name for kind in ("resource", "resource_template"))
         found = [*([resources[uri]] if uri in resources else []), *(template for template, _ in catalog.matching(uri))]
-        placed = [one for one in found if self.registration.find(one.kind, one.name) is not None]
-        if placed:
-            return placed
-        spellings = self.registration.finder.spellings
-        named = [resources.get(name) for name in spellings.resources(uri)]
-        named += [templates.get(name) for name in spellings.templates(uri)]
+        if listed := [one for one in found if finder.has(one.kind, one.name)]:
+            return listed
+        named = [resources.get(name) for name in finder.resources(uri)]
+        named += [templates.get(name) for name in finder.templates(uri)]
         return [one for one in named if one is not None]
 
     async def _changed(self, upstream: Upstream) -> None:

@@ -52,8 +52,9 @@ class Layout:
 
     @cached_property
     def finder(self) -> Finder:
-        """Finds what is in it by a URI."""
-        return Finder(self.components.values())
+        """Finds what is in it by a URI, but for what each caller is listed himself."""
+        components = self.components.values()
+        return Finder((one for one in components if not one.by_caller), called=components)
 
     @cached_property
     def names(self) -> Mapping[tuple[str, Kind, str], str]:
@@ -100,6 +101,7 @@ def layout_of(
     groups, tools = grouped(config, servers, tools, unknown, late, warnings)
     components: dict[tuple[Kind, str], Placed] = {}
     everything = [*tools, *(one for one in placed if one.kind != "tool")]
+    everything.sort(key=lambda one: one.by_caller)  # what one caller is listed takes the place of nothing of all
     views = renamed_views(everything)
     everything = [*with_own_views(everything, views)] if views else everything
     bounds = _bounds(config, everything, groups)

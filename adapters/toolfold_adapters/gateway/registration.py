@@ -23,7 +23,7 @@ from .callers.own import NOBODYS, OwnLists, bare, withheld_text
 from .callers.own import Made as Own
 from .callers.rights import Rights
 from .config.settings import GatewayConfig
-from .finding import Finder
+from .finding import Finder, Finders
 from .grouping import BY_CALLER, Placed, PlacedGroup
 from .layout import Layout, called, is_served, layout_of, may_admit
 from .stored import Approvals, Item, reviewed
@@ -268,7 +268,7 @@ class UpstreamRegistration:
         """Return whether a profile has something of an upstream; of what is in no list, whether it has the upstream."""
         kind = cast("Kind", item[0])
         name = self._layout.names.get((server, kind, item[1]))
-        if name is None:
+        if name is None or (kind.startswith("resource") and _is_anothers((kind, name), profile)):
             return self.admits(server, profile)
         return name in self._tools.runtime.catalogs.under(profile).components[kind].by_name
 
@@ -297,8 +297,12 @@ class UpstreamRegistration:
 
     @property
     def finder(self) -> Finder:
-        """Finds what is offered by a URI that is no name of it."""
+        """Finds what is offered to all by a URI that is no name of it."""
         return self._layout.finder
+
+    def finder_of(self, whose: Mapping[str, str]) -> Finders:
+        """Return what finds, by such a URI, what a caller may be listed; of `whose` see `own`."""
+        return Finders((self._layout.finder, *self._own.finders(whose)))
 
     def servers_of(self, groups: Iterable[str]) -> tuple[str, ...]:
         """Return the upstreams that have something in one of the groups, or in a group in it."""
@@ -548,6 +552,12 @@ def _admits(config: GatewayConfig, layout: Layout, server: str, profile: Profile
     if (bounds := layout.bounds.get(server)) is None:
         return may_admit(config, profile, server)
     return not bounds or any(map(profile.admits, bounds))
+
+
+def _is_anothers(key: tuple[Kind, str], profile: Profile) -> bool:
+    """Return whether something is there only because a server lists it to another caller (SPEC ISO-1)."""
+    own = profile.replaced
+    return own is not None and key in own.components and own.components[key] is None
 
 
 def _left_out(one: Placed, error: ToolfoldError) -> str:

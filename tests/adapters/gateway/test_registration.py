@@ -112,6 +112,16 @@ def test_a_resource_that_two_servers_have_is_the_first_ones_and_reported() -> No
     assert report.warnings == ("t: The resource 'file:///a' is also another server's.",)
 
 
+@pytest.mark.spec("ISO-1")
+def test_a_resource_that_one_caller_is_listed_takes_the_place_of_none_that_all_are() -> None:
+    said = Definitions(resources=[{"uri": "file:///a", "name": "a"}])
+    own = Definitions(resources=said.resources, by_caller=True)
+    registration, _, _ = registered({"s": own, "t": said})
+    placed = registration.find("resource", "file:///a")
+    assert placed is not None
+    assert placed.server == "t"
+
+
 @pytest.mark.spec("SKL-2")
 async def test_a_skill_is_a_group_with_tools_of_several_servers(tmp_path: Path) -> None:
     file = tmp_path / "SKILL.md"

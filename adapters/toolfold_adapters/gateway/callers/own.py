@@ -18,6 +18,7 @@ from toolfold.spi import Kind, frozen, table
 
 from ...names import ALWAYS_LOAD_META
 from ..config.settings import GatewayConfig
+from ..finding import Finder
 from ..grouping import Placed
 from ..layout import Layout, is_served
 from ..stored import Approvals, Item, reviewed
@@ -45,6 +46,7 @@ class OwnList:
         placed: Its places here.
         components: What he has in place of what is registered; see `Profile.with_own`.
         withheld: Why some of it is missing.
+        finder: Finds it by a URI.
     """
 
     key: object
@@ -53,6 +55,7 @@ class OwnList:
     placed: tuple[Placed, ...] = ()
     components: Mapping[Key, Component | None]
     withheld: Mapping[str, tuple[WithheldBy, str]] = field(factory=dict[str, tuple[WithheldBy, str]])
+    finder: Finder = field(factory=lambda: Finder(()))
 
 
 Made = Mapping[str, Mapping[str, OwnList]]
@@ -137,6 +140,7 @@ class OwnLists:
                         placed=listed,
                         components={**nothing, **make(listed)},
                         withheld=withheld,
+                        finder=Finder(listed),
                     )
                 own[whose] = evolve(same, components={**nothing, **same.components})
             found[server] = own
@@ -160,7 +164,7 @@ class OwnLists:
         """
         if not self._made:
             return None
-        lists = [own.get(whose.get(server, NOBODY), own[NOBODY]) for server, own in self._made.items()]
+        lists = self._lists_of(whose)
         key = tuple(one.key for one in lists)
         if key not in self._profiles:
             components: dict[Key, Component | None] = {}
@@ -170,6 +174,13 @@ class OwnLists:
                 withheld |= one.withheld
             self._profiles[key] = Profile.with_own(key, components, withheld)
         return self._profiles[key]
+
+    def finders(self, whose: Mapping[str, str]) -> list[Finder]:
+        """Return what finds by a URI what a caller is listed himself; of `whose` see `of`."""
+        return [one.finder for one in self._lists_of(whose)]
+
+    def _lists_of(self, whose: Mapping[str, str]) -> list[OwnList]:
+        return [own.get(whose.get(server, NOBODY), own[NOBODY]) for server, own in self._made.items()]
 
 
 def bare(one: Placed) -> Placed:

@@ -11,7 +11,7 @@ import anyio
 import mcp_types as t
 import pytest
 from attrs import define, field
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.server import Server
 from mcp.shared.memory import create_client_server_memory_streams
 
@@ -50,6 +50,8 @@ class Board:
 
     lists: dict[str, list[t.Tool]] = field(factory=lambda: {"alice": [*ALICES], "bob": [*BOBS]})
     sessions: dict[str, Any] = field(factory=dict)
+    resources: dict[str, list[str]] = field(factory=dict)
+    """What it lists to each beside tools: URIs, and templates of them; it reads whatever URI it is asked for."""
 
     @asynccontextmanager
     async def transport(self, config: UpstreamConfig, name: str) -> AsyncGenerator[tuple[Any, Any]]:
@@ -65,7 +67,27 @@ class Board:
         async def call(ctx: Any, params: t.CallToolRequestParams) -> t.CallToolResult:
             return t.CallToolResult(content=[t.TextContent(type="text", text=f"{params.name} of {person}")])
 
-        server = Server[Any]("board", on_list_tools=listed, on_call_tool=call)
+        async def resources(ctx: Any, params: Any) -> t.ListResourcesResult:
+            uris = [uri for uri in self.resources.get(person, []) if "{" not in uri]
+            return t.ListResourcesResult(resources=[t.Resource(uri=uri, name=uri) for uri in uris])
+
+        async def templates(ctx: Any, params: Any) -> t.ListResourceTemplatesResult:
+            uris = [uri for uri in self.resources.get(person, []) if "{" in uri]
+            own = [t.ResourceTemplate(uri_template=uri, name=uri) for uri in uris]
+            return t.ListResourceTemplatesResult(resource_templates=own)
+
+        async def content(ctx: Any, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+            text = f"{params.uri} of {person}"
+            return t.ReadResourceResult(contents=[t.TextResourceContents(uri=params.uri, text=text)])
+
+        server = Server[Any](
+            "board",
+            on_list_tools=listed,
+            on_call_tool=call,
+            on_list_resources=resources,
+            on_list_resource_templates=templates,
+            on_read_resource=content,
+        )
         async with (
             create_client_server_memory_streams() as ((read, write), streams),
             anyio.create_task_group() as tasks,
@@ -201,6 +223,80 @@ async def test_who_changes_what_he_is_listed_is_notified_and_nobody_else() -> No
             await alice.call_tool("board__common", {})
             assert "board__new" not in {one.name for one in (await alice.list_tools(cache_mode="bypass")).tools}
     assert set(told) == {"bob"}
+
+
+OF_ALICE = ["mem://alice/plans/merger", "mem://alice/files/{name}"]
+PROBES = [
+    "mem://alice/plans/merger",
+    "mem://ALICE/plans/merger",
+    "mem://alice/plans/./merger",
+    "mem://alice/files/one",
+    "mem://ALICE/files/one",
+    "mem://alice/plans/other",
+]
+
+
+async def answer_to(client: Client, uri: str) -> str:
+    """Return what is read at a URI, or the kind of the refusal: a link to log in by is another each time."""
+    try:
+        (content,) = (await client.read_resource(uri)).contents
+    except MCPError as error:
+        return "unknown" if "Unknown resource" in str(error) else f"refused: {error.error.code}"
+    assert isinstance(content, t.TextResourceContents)
+    return content.text
+
+
+@pytest.mark.spec("ISO-1")
+@pytest.mark.parametrize("era", ERAS)
+@pytest.mark.parametrize("rows", [None, {"*": row("destructive")}])
+async def test_what_resources_one_caller_is_listed_another_can_not_tell(
+    era: str, rows: Mapping[str, RightsConfig] | None
+) -> None:
+    board = Board(resources={"alice": OF_ALICE, "bob": ["mem://shared/a"]})
+    async with (
+        served(board, rows) as here,
+        here.client(era, sub="alice") as alice,
+        here.client(era, sub="bob") as bob,
+        here.client(era, sub="eve") as eve,
+    ):
+        await opened(bob)
+        before = [[await answer_to(one, uri) for uri in PROBES] for one in (bob, eve)]
+        await opened(alice)
+        assert [await answer_to(alice, uri) for uri in PROBES[::3]] == [f"{uri} of alice" for uri in PROBES[::3]]
+        assert [[await answer_to(one, uri) for uri in PROBES] for one in (bob, eve)] == before
+        assert before[0] == [f"{uri} of bob" for uri in PROBES]
+        assert "unknown" not in before[1]
+        assert len({*before[1]}) == 1
+
+
+@pytest.mark.spec("ISO-1", "GWY-6")
+@pytest.mark.parametrize("first", ["alice", "bob"])
+async def test_what_a_tool_is_called_does_not_depend_on_what_others_are_listed(first: str) -> None:
+    board = Board({"alice": [tool("do it")], "bob": [tool("do_it", annotations=DESTROYS), tool("do.it")]})
+    told: list[Any] = []
+
+    async def note(message: Any) -> None:
+        told.append(message)
+
+    async with (
+        served(board) as here,
+        here.client("legacy", sub="alice", on_message=note if first == "alice" else None) as alice,
+        here.client("legacy", sub="bob", on_message=note if first == "bob" else None) as bob,
+    ):
+        clients = {"alice": alice, "bob": bob}
+        one, other = clients.pop(first), *clients.values()
+        names = [*await opened(one)]
+        told.clear()
+        others = [*await opened(other)]
+        assert [*await opened(one)] == names
+        assert not [message for message in told if isinstance(message, t.ToolListChangedNotification)]
+        of = {name: text_of(await one.call_tool(name, {})) for name in names}
+        of |= {name: text_of(await other.call_tool(name, {})) for name in others}
+        assert of == {
+            "board__do_it": "do_it of bob",
+            "board__do_it_8816e4": "do it of alice",
+            "board__do_it_b510f7": "do.it of bob",
+        }
 
 
 @pytest.mark.spec("GWY-11")
