@@ -61,16 +61,16 @@ class NothingChecked(Failed):
     "conform",
     cls=TargetCommand,
     epilog=examples(
-        "toolfold conform shop.conformance:ShopDriver           through a driver, in process",
+        "toolfold conform engine:Engine                         through a driver, in process",
         "toolfold conform shop:tools                            a ToolSet, as clients see it",
-        "toolfold conform --smoke shop.conformance:ShopDriver   only the smallest systems",
+        "toolfold conform --smoke engine:Engine                 only the smallest systems",
         "toolfold conform https://example.org/mcp --era modern",
         "toolfold conform --describe groups.toml -- npx -y some-mcp-server",
         "toolfold conform --driver -- node driver.ts            a command that speaks the driver protocol",
         "toolfold conform --starter go conformance              write such a driver to a folder",
         "toolfold conform shop:tools -o reports",
         "toolfold conform shop:tools --replay reports/failure.json",
-        "toolfold conform --itf trace.itf.json shop.conformance:ShopDriver   a trace of Quint",
+        "toolfold conform --itf trace.itf.json engine:Engine    a trace of Quint",
     ),
 )
 @target_options

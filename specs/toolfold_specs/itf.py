@@ -1,7 +1,7 @@
 """Traces in the Informal Trace Format, which Quint and Apalache write, replayed on an implementation.
 
     quint run --mbt --out-itf trace.itf.json specs/quint/regions.qnt
-    toolfold conform --itf trace.itf.json shop.conformance:ShopDriver
+    toolfold conform --itf trace.itf.json verification.library.driver:CoreDriver
 
 A state has the variables of `specs/quint/regions.qnt`: the `system` of groups and exclusion sets, the `request` that
 led here, its `answer`, and the groups that are `active` then. Each request is made of the implementation, and what it

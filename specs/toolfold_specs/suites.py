@@ -3,9 +3,9 @@
 In a test file, with the plugin that this distribution brings along:
 
     import toolfold_specs
-    from shop.conformance import ShopDriver
+    from engine import Engine
 
-    conformance = toolfold_specs.suite(ShopDriver, expected="expected-failures.toml")
+    conformance = toolfold_specs.suite(Engine, expected="expected-failures.toml")
 
 or with a tool set, "shop:tools", the URL of a server, or the words of the command that starts one. There is a test for
 each clause that can be checked in this way. The kit runs once, with the first test; then each test reports the verdict

@@ -17,9 +17,9 @@ PROCESSES = "it serves or starts other programs: pages of the documentation have
 ELSEWHERE = {
     "toolfold (serve|connect) .*": PROCESSES,
     "toolfold (up|down).*": "tests/process/runtime",
-    "toolfold conform (--describe|--driver|https:|shop).*": "tests/process/cli/test_conform.py",
+    "toolfold conform (--describe|--driver|https:|shop|engine).*": "tests/process/cli/test_conform.py",
     "toolfold conform --itf .*": "tests/specs/test_itf.py",
-    "toolfold conform --smoke shop.*": "the smallest systems of another driver",
+    "toolfold conform --smoke engine.*": "the smallest systems of another driver",
     "toolfold (report|status).*": "what was used is no file: tests/cli/test_report.py",
     "toolfold help serve": "tests/cli/test_usage.py",
     "toolfold man.*": "tests/cli/test_man.py",
