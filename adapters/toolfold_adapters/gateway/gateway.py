@@ -134,10 +134,13 @@ class Gateway:
         Raises:
             Forbidden: It may do nothing.
         """
-        rights = self.rights
-        bound = rights.bound(principal) if rights.rows or rights.problem else None
+        bound = self._bound_of(principal)
         own = self.registration.own(self._whose(principal))
         return bound if own is None else own if bound is None else own.bounded(bound)
+
+    def _bound_of(self, principal: Principal) -> Profile | None:
+        rights = self.rights
+        return rights.bound(principal) if rights.rows or rights.problem else None
 
     def _whose(self, principal: Principal) -> dict[str, str]:
         """Return by what a caller is known at each upstream that he uses as himself."""
@@ -370,13 +373,36 @@ class Gateway:
     def task_of(self, given: str, client: DownstreamClient, profile: Profile | None) -> tuple[Link, str] | None:
         """Return the connection and the upstream's own id of a task by the id that a client has.
 
-        `None` is returned if its principal was given no such id, or its profile leaves the server out.
+        `None` is returned if its principal was given no such id, or may not have the task now (see `may_have_task`).
         """
         server, task = self.forwarding.task_ids.read(given, client.principal.key) or ("", "")
         upstream = self.upstreams.get(server)
         if upstream is None or not self.registration.admits(server, profile):
             return None
-        return client.tasks.get((server, task)) or upstream.link(client, call=True), task
+        known = client.tasks.get((server, task))
+        link = upstream.link(client, call=True) if known is None else known.link
+        return (link, task) if self.may_have_task(link, task, client, profile, client.asks_as[0]) else None
+
+    def may_have_task(
+        self, link: Link, task: str, client: DownstreamClient, profile: Profile | None, principal: Principal
+    ) -> bool:
+        """Return whether a client may have a task, by the upstream's own id: as it may call its tool now.
+
+        Where the tool is not remembered, as after a restart, a caller needs the right to all that the upstream has.
+
+        SPEC GWY-19, ISO-2.
+
+        Raises:
+            Forbidden: The principal may do nothing.
+        """
+        server = link.upstream.key
+        known = client.tasks.get((server, task))
+        item = link.tasks.item(task) if known is None else known.item
+        if item is None:
+            admits_all = self.registration.admits_all(server, self._bound_of(principal))
+            return admits_all and self.registration.admits(server, profile)
+        gives = profile is None or self.registration.gives(server, item, profile)
+        return gives and self._may(principal, server, item)
 
     def tool_of_view(self, name: str, client: DownstreamClient, catalog: Catalog) -> str | None:
         """Return the tool that a view means by a name, which is what its server calls it; `None` if none can be meant.

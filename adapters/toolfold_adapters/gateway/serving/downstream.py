@@ -34,7 +34,7 @@ from mcp_types.methods import MONOLITH_NOTIFICATIONS
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from toolfold import Context, ToolError, events
-from toolfold.spi import MAX_URI, Caller, Full, array, table
+from toolfold.spi import MAX_URI, Caller, Full, array, frozen, table
 
 from ...mcp.options import DEFAULTS
 from ...mcp.principal import Principal, local_user, principal_of
@@ -45,6 +45,7 @@ from ...tally import Tally
 from ..views import views_named
 
 if TYPE_CHECKING:
+    from ..stored import Item
     from ..upstream.link import Link
 
 log = logging.getLogger("toolfold.gateway")
@@ -130,6 +131,14 @@ async def _asked(
     return dict(answer.model_extra or {})
 
 
+@frozen
+class StartedTask:
+    """A task that a client has started: over which connection, and by calling which tool of the upstream."""
+
+    link: Link
+    item: Item
+
+
 @define(eq=False)
 class DownstreamClient:
     """Whoever has connections of its own to upstreams.
@@ -146,7 +155,7 @@ class DownstreamClient:
         links: The upstream by the URI of each resource that results of its calls linked to, the newest last.
         shown: The upstreams whose views it has read.
         watched: The connection by the URI of each resource that it has subscribed to in the legacy era.
-        tasks: The connection by the upstream and id of each task that it has started, the newest last.
+        tasks: The tasks that it has started, by upstream and id, the newest last.
         said: Why servers failed, by their names, as it has read beside other answers.
         among: The clients among which it is known so.
     """
@@ -161,7 +170,7 @@ class DownstreamClient:
     links: OrderedDict[str, str] = field(factory=OrderedDict[str, str])
     shown: set[str] = field(factory=set[str])
     watched: dict[str, Link] = field(factory=dict[str, "Link"])
-    tasks: OrderedDict[tuple[str, str], Link] = field(factory=OrderedDict[tuple[str, str], "Link"])
+    tasks: OrderedDict[tuple[str, str], StartedTask] = field(factory=OrderedDict[tuple[str, str], "StartedTask"])
     said: dict[str, str] = field(factory=dict[str, str])
     among: object = None
     _turns: WeakValueDictionary[str, anyio.Lock] = field(factory=WeakValueDictionary[str, anyio.Lock])

@@ -276,15 +276,18 @@ class Requests:
                 if not tasks.lists(upstream) or not self._gateway.registration.admits(upstream.key, session.profile):
                     continue
                 with suppress(UpstreamError, ProtocolError):  # one that does not answer has no tasks now
-                    found += await self._tasks_at(upstream, client, ctx)
+                    found += await self._tasks_at(upstream, client, ctx, session.profile)
             return {"tasks": found}
 
-    async def _tasks_at(self, upstream: Upstream, client: DownstreamClient, ctx: ServerContext) -> list[dict[str, Any]]:
-        """Return the tasks of a client at an upstream, with the ids that the client has."""
+    async def _tasks_at(
+        self, upstream: Upstream, client: DownstreamClient, ctx: ServerContext, profile: Profile | None
+    ) -> list[dict[str, Any]]:
+        """Return the tasks of a client at an upstream that it may have, with the ids that it has."""
         link, ids = upstream.link(client, call=True), self._gateway.forwarding.task_ids
         ask = partial(link.performed, partial(tasks.listed, link, client), client, RequestInProgress(ctx))
         answer = await self._counted(client, upstream, ctx, ask)
-        given: list[dict[str, Any]] = answer["tasks"]
+        may = partial(self._gateway.may_have_task, client=client, profile=profile, principal=client.asks_as[0])
+        given: list[dict[str, Any]] = [one for one in answer["tasks"] if may(link, one["taskId"])]
         return [{**one, "taskId": ids.of(upstream.key, one["taskId"], client.principal.key)} for one in given]
 
     async def complete(self, ctx: ServerContext, params: types.CompleteRequestParams) -> dict[str, Any]:

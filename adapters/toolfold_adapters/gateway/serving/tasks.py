@@ -5,7 +5,7 @@ In revision 2025-11-25 a client asks for a task where a tool says that it can be
 client has an id, with which it polls, cancels and answers what the task asks, and these pass to the upstream that has
 the task. The id that a client has names the upstream, and is signed for the principal: no other caller, and no id that
 was made up, reaches a task. It needs no memory here, so it holds after a reconnection, and after a restart if the key
-of handles is set.
+of handles is set; whose rights are not to all of the server has a task as long as its tool is remembered (SPEC GWY-19).
 
 A client that knows no tasks is answered with the result: the task is waited for here, with progress, and is cancelled
 if the client gives up or it takes too long.
@@ -36,7 +36,7 @@ from toolfold.spi import array, table
 from ...mcp.answer.proxy import CALL_TOOLS
 from ..upstream.life import ConnectionLost
 from ..upstream.notifications import TASKS_EXTENSION
-from .downstream import can_answer
+from .downstream import StartedTask, can_answer
 from .pages import with_id
 
 if TYPE_CHECKING:
@@ -336,7 +336,7 @@ class TaskCall:
         given = self.id_for(name)
         self.link.tasks.note(name, Task(self.client, given, self._until(started), tool, self._token))
         known = self.client.tasks
-        known[self.link.upstream.key, name] = self.link
+        known[self.link.upstream.key, name] = StartedTask(self.link, ("tool", tool))
         if len(known) > MOST_TASKS:
             known.popitem(last=False)
         return {**started, "taskId": given}

@@ -89,10 +89,14 @@ class WatchedTasks:
         state: dict[str, Any],
     ) -> None:
         async def deliver() -> None:
-            admits, item = self.gateway.registration.admits, link.tasks.item(str(state.get("taskId")))
+            task = str(state.get("taskId"))
+
+            def may(principal: Principal) -> bool:
+                profile = self.handlers.selections.profile(session, principal)
+                return self.gateway.may_have_task(link, task, client, profile, principal)
+
             with suppress(MCPError):
-                profiles = [self.handlers.selections.profile(session, one) for one in (client.principal, own)]
-                if all(admits(link.upstream.key, one) for one in profiles) and await link.usable(item):
+                if may(client.principal) and may(own) and await link.usable(link.tasks.item(task)):
                     changed(given, related_to(state, given))
 
         link.pass_on(client, deliver)

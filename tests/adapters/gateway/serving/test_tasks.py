@@ -436,6 +436,50 @@ async def test_what_is_asked_of_a_task_counts_as_a_call_does(modern: bool) -> No
         assert (len(server.of("tasks/get")), server.of("tasks/cancel")) == (2, [])
 
 
+class Reading(TaskServer):
+    """A server of which one tool only reads."""
+
+    def _tool(self, name: str) -> dict[str, Any]:
+        return {**super()._tool(name), "annotations": {"readOnlyHint": name == "only"}}
+
+
+@pytest.mark.spec("GWY-19", "ISO-2")
+@FORMS
+async def test_a_task_is_had_by_who_may_call_its_tool_now(modern: bool) -> None:
+    server = Reading(modern)
+    result = "tasks/get" if modern else "tasks/result"
+    async with gate(server) as (gateway, front):
+
+        async def may(access: Any) -> None:
+            rights = {"*": RightsConfig(access=access)}
+            await gateway.reconfigure(gateway.config.model_copy(update={"rights": rights}))
+
+        async with User().at(front, era_of(modern), KNOWS) as client:
+            await may("destructive")
+            long, only = await begun(client), await begun(client, tool="one__only")
+            server.tasks["t-2"].to("completed")
+            await may("read")
+            before = len(server.asked)
+            for method in ("tasks/get", result, "tasks/update" if modern else "tasks/cancel"):
+                with pytest.raises(ProtocolError, match="Unknown task"):
+                    await client.request(method, {"taskId": long, "inputResponses": {}})
+            assert len(server.asked) == before
+            if not modern:
+                listed = (await client.request("tasks/list", {}))["tasks"]
+                assert [one["taskId"] for one in listed] == [only]
+            for _ in range(2):
+                answer = await client.request(result, {"taskId": only})
+                assert text_of(answer["result"] if modern else answer) == "did only {}"
+            await may("destructive")
+            assert (await client.request("tasks/get", {"taskId": long}))["status"] == "working"
+        if not modern:  # over a connection of its own, on which nobody has called a tool
+            async with User().at(front, "legacy", KNOWS) as client:
+                assert (await client.request("tasks/get", {"taskId": only}))["status"] == "completed"
+                await may("read")
+                with pytest.raises(ProtocolError, match="Unknown task"):
+                    await client.request("tasks/get", {"taskId": only})
+
+
 @pytest.mark.spec("GWY-19", "SAF-4")
 async def test_the_tokens_of_the_result_of_a_task_count() -> None:
     server = TaskServer()
