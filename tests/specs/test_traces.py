@@ -312,6 +312,20 @@ def test_a_trace_that_could_not_be_begun_is_one(tmp_path: Path) -> None:
         assert (verify([file]).gaps, verify([file]).problem) == (3, None)
 
 
+def test_a_file_of_something_else_is_not_written_to(file: Path) -> None:
+    Trace(file).close()  # goes on with a trace
+    other = file.with_name("other")
+    for text in ("a list\n", '{"a":1}\n', "\n\n"):
+        other.write_text(text, encoding="utf-8")
+        with pytest.raises(FileExistsError, match="something else than a trace"):
+            Trace(other)
+        assert other.read_text(encoding="utf-8") == text
+    for text in ("", '\n{"by":"one","lost":3}\n', '{"toolf\n{"by":"one","lost":3}\n'):
+        other.write_text(text, encoding="utf-8")
+        Trace(other).close()
+        assert verify([other]).problem is None
+
+
 def test_a_file_that_is_named_twice_is_read_once(file: Path) -> None:
     (folder := file.parent / "other").mkdir()
     again = folder / ".." / file.name

@@ -32,6 +32,7 @@ import stat
 import time
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from errno import EEXIST
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
@@ -64,6 +65,9 @@ class Trace:
         most: How many bytes it has at most; twice as many are on the disk.
         now: Returns the time in seconds.
         by: What this process is called in lines; drawn unless given.
+
+    Raises:
+        OSError: The file can't be written, or has something else than a trace.
     """
 
     def __init__(
@@ -81,6 +85,8 @@ class Trace:
         self._size = 0
         self._lost = 0
         self._continues = False
+        if file.is_file() and not _may_go_on(file):
+            raise FileExistsError(EEXIST, "it has something else than a trace; name another file")
         self._open()
 
     def listen(self, tools: ToolSet) -> Callable[[], None]:
@@ -211,6 +217,13 @@ class Trace:
             self._open()
         except OSError as error:
             log.error("what sessions do is written no more, since %s can't be opened: %s", self.file, error)
+
+
+def _may_go_on(file: Path) -> bool:
+    """Return whether a file is empty, or begins as a trace does: the first line of one may be lost."""
+    with file.open("rb") as opened:
+        first = opened.read(4096).split(b"\n")[:2]
+    return first == [b""] or any(line.startswith(b'{"toolfold":"trace"') or b'"lost":' in line for line in first)
 
 
 _EXACT = getattr(os, "O_BINARY", 0)
