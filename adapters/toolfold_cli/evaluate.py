@@ -142,9 +142,7 @@ def evaluate_command(
         raise click.UsageError("Give the --tasks for these tools; --suggest makes some of their examples.", ctx)
     target = chosen_target(ctx, targets, app_dir=app_dir, **given) if has_target else None
     if suggest:
-        from toolfold_adapters.evaluation import suggested
-
-        click.echo(suggested(run(partial(_catalog, target))), nl=False)
+        click.echo(run(partial(_suggested, target)), nl=False)
         return
     if report is not None and not report.parent.is_dir():
         raise Failed(f"{report} can't be written: there is no folder {report.parent}.")
@@ -167,6 +165,12 @@ async def _catalog(chosen: tuple[Target, GatewayOptions] | None) -> Catalog:
     with stdout_reserved():
         async with open_target(*chosen) as opened:
             return opened.tools.catalog
+
+
+async def _suggested(target: tuple[Target, GatewayOptions] | None) -> str:
+    from toolfold_adapters.evaluation import suggested
+
+    return suggested(await _catalog(target))
 
 
 async def _chosen(

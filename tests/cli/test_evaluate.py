@@ -40,3 +40,16 @@ def test_a_run_is_recorded_and_goes_on_where_it_was_ended(tasks: str) -> None:
         type(one).model_validate_json(line).model_copy(update={"seconds": 0})
         for one, line in zip(read_records(file), lines, strict=True)
     ]
+
+
+def test_no_tasks_that_can_be_suggested_are_a_failure(shop: Path) -> None:
+    code = (
+        "from toolfold import ToolSet\n"
+        "tools = ToolSet('bare')\n"
+        "tools.register('buy', print, description='Buy.', "
+        "input_schema={'type': 'object', 'properties': {'item': {'type': 'string'}}, 'required': ['item']})\n"
+    )
+    (shop / "bare.py").write_text(code, encoding="utf-8")
+    done = invoke("evaluate", "bare:tools", "--suggest")
+    assert (done.exit_code, done.stdout) == (1, "")
+    assert done.stderr.startswith("toolfold: No tasks can be made: of 1 tool, none has examples")

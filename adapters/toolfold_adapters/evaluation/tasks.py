@@ -30,6 +30,7 @@ from toolfold import Catalog, Component, ConfigError, ManifestError
 from toolfold.spi import array, frozen, table
 
 from ..files import read_table
+from ..tokens import plural
 
 OWN = Path(__file__).with_name("data")
 """The folder of the built-in catalog and tasks."""
@@ -218,9 +219,15 @@ def suggested(catalog: Catalog) -> str:
 
     An example is one of the schema as a whole, or is put together of those of the properties: each has an `examples`
     list, a `const`, an `enum` or a `default`. The tools without are named in a comment.
+
+    Raises:
+        ConfigError: No tool has such examples.
     """
     own = [one for one in catalog.tools.values() if one.control is None and not one.never_listed]
     made = {tool.name: _example(tool.input_schema) for tool in own}
+    if all(arguments is None for arguments in made.values()):
+        tools = plural(len(own), "tool")
+        raise ConfigError(f"No tasks can be made: of {tools}, none has examples of all arguments that it requires.")
     lines = ["# Tasks made of the examples in the schemas of tools. Say in `ask` what a user would say."]
     for tool in own:
         if (arguments := made[tool.name]) is not None:

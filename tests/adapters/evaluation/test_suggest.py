@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.adapters.evaluation.support import played
-from toolfold import ToolSet
+from toolfold import ConfigError, ToolSet
 from toolfold_adapters.evaluation import World, load_tasks, suggested
 
 pytestmark = pytest.mark.spec("EVA-1")
@@ -50,3 +50,12 @@ async def test_examples_become_tasks_that_can_be_played(tmp_path: Path) -> None:
     assert {task.ask for task in tasks} == {"Does whole", "Does parts", "Does free"}
     assert "# Without examples of all required arguments: orders.none." in file.read_text(encoding="utf-8")
     assert all(record.done for record in await played(*tasks, world=World(catalog), size=None))
+
+
+def test_without_examples_there_are_no_tasks_which_is_a_failure() -> None:
+    made = ToolSet("shop")
+    schema = {"type": "object", "properties": {"item": {"type": "string"}}, "required": ["item"]}
+    for name in ("buy", "sell"):
+        made.register(name, print, description="Trade.", input_schema=schema)
+    with pytest.raises(ConfigError, match="No tasks can be made: of 2 tools, none has examples of all arguments"):
+        suggested(made.catalog)
