@@ -224,6 +224,7 @@ class Gateway:
             self._may,
             Allowances(self._runtime.clock),
             self._views_of,
+            self.audit,
             self._runtime.keys,
         )
         try:

@@ -116,7 +116,7 @@ class RequestHandlers:
             "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
         )
         self.calls, self._streams = Tally("requests in progress", limits.calls), Tally("subscriptions", limits.streams)
-        self._long_results = LongResults() if settings.read_result else None
+        self.long_results = LongResults() if settings.read_result else None
         self.room, self.subscriptions = Room(), Subscriptions(by_caller=self._by_principal)
         in_store = resumes and settings.store is not None
         stored = self._sessions("legacy", "sessions", limits.sessions, LEGACY_LIFETIME) if in_store else None
@@ -161,7 +161,7 @@ class RequestHandlers:
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
-        return Delivery(self.tools, address, renderer, answers, proxies, self._long_results)
+        return Delivery(self.tools, address, renderer, answers, proxies, self.long_results)
 
     def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
         settings = self._settings
@@ -268,8 +268,8 @@ class RequestHandlers:
 
     async def end_client(self, client: str) -> None:
         """End the sessions of a client that had a connection of its own, by its name (see `own_client`)."""
-        if self._long_results is not None:
-            self._long_results.end(client)
+        if self.long_results is not None:
+            self.long_results.end(client)
         with suppress(ToolfoldError):  # what can't be ended now expires
             await self.legacy.end(client)
             await self._shared.end(client)
@@ -334,8 +334,8 @@ class RequestHandlers:
         async with background() as tasks:
 
             def announce(event: events.Event) -> None:
-                if isinstance(event, events.SessionEnded) and self._long_results is not None:
-                    self._long_results.end(event.session)
+                if isinstance(event, events.SessionEnded) and self.long_results is not None:
+                    self.long_results.end(event.session)
                 # in memory, each client runs the server
                 if isinstance(event, events.ListsAnnounced) and subscriptions.running[0] is tasks:
                     self.on_announced()
@@ -352,8 +352,8 @@ class RequestHandlers:
             finally:
                 stop()
                 subscriptions.running.remove(tasks)
-                if not subscriptions.running and self._long_results is not None:
-                    self._long_results.close()
+                if not subscriptions.running and self.long_results is not None:
+                    self.long_results.close()
                 if not subscriptions.running and self._settings.store is None:
                     await end_all((self._handles, self._shared), ENDING_SECONDS)
 

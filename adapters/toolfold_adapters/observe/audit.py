@@ -10,6 +10,7 @@ import logging
 import os
 from collections.abc import Callable, Generator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -17,7 +18,8 @@ from typing import Any
 
 import anyio
 
-from toolfold import ToolSet, events
+from toolfold import ToolError, ToolSet, events
+from toolfold.spi import Full
 
 from ..mcp.principal import Principal, principal_of
 
@@ -48,7 +50,9 @@ class Audit:
         return tools.observers.add(self._observe, (events.Called, events.Refused))
 
     def _observe(self, event: Any) -> None:
-        if self.file is None and not log.isEnabledFor(logging.INFO):
+        limited = _limited.get()
+        _limited.set(False)
+        if not self._is_on:
             return
         ctx = self._current()
         asked: Mapping[str, Any] = (None if ctx is None else ctx.params) or {}
@@ -56,6 +60,7 @@ class Audit:
         if isinstance(event, events.Called):
             tool, result = event.component.name, event.result
             entry |= {"server": self._server_of(tool), "tool": tool, "outcome": _outcome(result)}
+            entry |= LIMIT if limited else {}
             entry["seconds"] = round(event.seconds, 6)
         else:
             tool = str(asked.get("name", ""))[:MAX_NAME]
@@ -65,27 +70,56 @@ class Audit:
         self._write(json.dumps(entry, ensure_ascii=False, default=str))
 
     @contextmanager
-    def noted(self, server: str, what: str) -> Generator[None]:
-        """Write a line for a request that is passed on to a server and is no call of a tool, once it is answered."""
-        began, outcome = perf_counter(), "error"
+    def noted(self, server: str, what: str, about: str = "") -> Generator[Entry]:
+        """Write a line for a request that is no call of a tool of a tool set, once it is answered.
+
+        Yields what the line says of how it ended, which can be changed until then.
+
+        Args:
+            server: The server that it is passed on to; `""` if the gateway answers it.
+            what: What is asked: a method, or the name of a tool of the adapter's own.
+            about: What it is about, by its name or URI.
+        """
+        began, done = perf_counter(), dict[str, Any](outcome="done")
+        ended: Mapping[str, Any] = done
         try:
-            yield
-            outcome = "done"
+            yield done
         except anyio.get_cancelled_exc_class():
-            outcome = "cancelled"
+            ended = {"outcome": "cancelled"}
+            raise
+        except BaseException as error:
+            ended = LIMIT if _is_of_limit(error) else {"outcome": "error"}
             raise
         finally:
-            self._note(server, what, outcome, seconds=round(perf_counter() - began, 6))
+            named = {"about": about[:MAX_NAME]} if about else {}
+            self._note(server, what, **ended, **named, seconds=round(perf_counter() - began, 6))
+
+    @contextmanager
+    def calling(self) -> Generator[None]:
+        """Have the line of a call of a tool say that it was refused, if a limit is why the block fails."""
+        try:
+            yield
+        except ToolError as error:
+            _limited.set(_is_of_limit(error))
+            raise
 
     def refused(self, server: str, what: str, why: str) -> None:
         """Write a line for such a request that is refused."""
-        self._note(server, what, "refused", why=why)
+        self._note(server, what, outcome="refused", why=why)
 
-    def _note(self, server: str, what: str, outcome: str, **more: Any) -> None:
+    @property
+    def _is_on(self) -> bool:
+        return self.file is not None or log.isEnabledFor(logging.INFO)
+
+    def _note(self, server: str, what: str, **more: Any) -> None:
+        if not self._is_on:
+            return
         ctx = self._current()
         entry = self._by(self._local if ctx is None else principal_of(ctx))
-        entry |= {"server": server, "tool": what[:MAX_NAME], "outcome": outcome, **more}
-        self._write(json.dumps(entry, ensure_ascii=False))
+        entry |= {"server": server, "tool": what[:MAX_NAME], **more}
+        if self.arguments and ctx is not None and ctx.params and "arguments" in ctx.params:
+            entry["arguments"] = ctx.params["arguments"]
+        self._write(json.dumps(entry, ensure_ascii=False, default=str))
 
     def _by(self, principal: Principal) -> Entry:
         now = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -107,6 +141,14 @@ class Audit:
 
 MAX_NAME = 200
 """How much of the name of a tool that does not exist is written."""
+LIMIT: Mapping[str, Any] = {"outcome": "refused", "why": "limit"}
+
+_limited: ContextVar[bool] = ContextVar("toolfold_audit_limited", default=False)
+"""Whether the call that a task makes was refused because a limit is reached; its result says so in words alone."""
+
+
+def _is_of_limit(error: BaseException) -> bool:
+    return isinstance(error.__cause__, Full)
 
 
 def _outcome(result: Any) -> str:

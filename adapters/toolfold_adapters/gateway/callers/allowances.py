@@ -60,7 +60,9 @@ class Allowances:
         if own.left < 1:
             full = Full(what, amount, True, f"principal {principal.key}", (1 - own.left) * seconds / amount)
             record_refusal(full)
-            raise ToolError(f"Your limit of {amount:,} {what} is reached: try again in {full.retry_after:,} s.")
+            raise ToolError(
+                f"Your limit of {amount:,} {what} is reached: try again in {full.retry_after:,} s."
+            ) from full
         return own
 
     def _of(self, principal: Principal, what: str, amount: int, seconds: float) -> _Allowance:

@@ -23,6 +23,7 @@ from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quot
 from ...mcp.address.signed import signing_keys
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.principal import Principal
+from ...observe.audit import Audit
 from ..beside import beside
 from ..callers.allowances import Allowances
 from ..config.settings import RightsConfig
@@ -83,6 +84,7 @@ class Forwarding:
         may: Returns whether a caller may use something of an upstream.
         allowances: What callers may use up.
         views_of: Returns the views of an upstream that have another URI here.
+        audit: Has a line for each request.
         keys: What the ids of tasks are signed with; if there are none, what handles are.
 
     `pages` has the pages of the gateway's own that clients were sent to.
@@ -97,6 +99,7 @@ class Forwarding:
         may: Callable[[Principal, str, Item], bool],
         allowances: Allowances,
         views_of: Callable[[str], Renamed],
+        audit: Audit,
         keys: Sequence[bytes] = (),
     ) -> None:
         self._clients = clients
@@ -105,6 +108,7 @@ class Forwarding:
         self._may = may
         self._allowances = allowances
         self._views_of = views_of
+        self._audit = audit
         self.pages = Pages()
         self.dialogues = Dialogues(tasks)
         self.task_ids = TaskIds(keys or signing_keys(None, os.environ))
@@ -162,6 +166,17 @@ class Forwarding:
             UpstreamError: It can't be used, or its answer was lost.
             ToolError: The request can't be passed on, or its caller has used up what it may.
         """
+        if asked.method == "tools/call":  # its line is written where all calls of tools are
+            with self._audit.calling():
+                return await self._request(asked, call)
+        about = asked.item[1].partition("?")[0]  # what follows in a URI is an argument
+        with self._audit.noted(asked.upstream.key, asked.method, about) as ended:
+            answer = await self._request(asked, call)
+            if isinstance(answer, InputRequired):
+                ended["outcome"] = "asked"
+            return answer
+
+    async def _request(self, asked: ForwardedRequest, call: RequestInProgress) -> dict[str, Any] | InputRequired:
         if call.ctx is None:  # what came over a connection can be written to another
             _check_json(asked)
         client = asked.client

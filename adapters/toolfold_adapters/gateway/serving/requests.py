@@ -28,6 +28,7 @@ from mcp.shared.exceptions import MCPError
 from toolfold import Catalog, Component, Profile, ProtocolError, Session, ToolError, ToolfoldError, events
 from toolfold.spi import Kind, RequestView, available, quoted, table
 
+from ...mcp.answer.long_results import READ_RESULT
 from ...mcp.answer.proxy import CALL_TOOLS
 from ...mcp.answer.render import CACHE_HINTS, dumped, input_required, own_fields
 from ...mcp.handlers import RequestHandlers
@@ -73,6 +74,8 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     handlers.bounds.append(requests.able)
     handlers.selections.rights, handlers.legacy.most_sessions = gateway.rights_of, gateway.sessions_of
     handlers.legacy.on_request = gateway.clients.renew
+    if handlers.long_results is not None:
+        handlers.long_results.noted = partial(gateway.audit.noted, "", READ_RESULT)
 
     asked_for: set[str] = set()
 

@@ -14,7 +14,7 @@ import secrets
 from bisect import bisect_right
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -96,11 +96,14 @@ class LongResults:
     Args:
         limits: How many, and for how long.
         clock: Returns the seconds since some moment.
+
+    `noted` returns what each call of `read_result` runs within, which yields how it is said to have ended.
     """
 
     def __init__(self, limits: ResultLimits | None = None, clock: Callable[[], float] = elapsed) -> None:
         self._limits = limits or ResultLimits()
         self._clock = clock
+        self.noted: Callable[[], AbstractContextManager[dict[str, Any]]] = lambda: nullcontext({})
         self._retained: OrderedDict[str, _Retained] = OrderedDict()  # that which was read last is the last
         self._file, self._files = SharedFile(), SavedFiles()
         self._one_at_a_time = CapacityLimiter(1)
@@ -286,6 +289,13 @@ class LongResults:
         Raises:
             InvalidArguments: They do not fit.
         """
+        with self.noted() as ended:
+            result = await self._answer(arguments, owner, host, caller)
+            if result.is_error:
+                ended["outcome"] = "error"
+            return result
+
+    async def _answer(self, arguments: Mapping[str, Any], owner: str, host: Host, caller: Caller) -> ToolResult:
         asked = self._arguments.check(READ_RESULT, {key: arguments[key] for key in arguments if key != HANDLE})
         saves = bool(asked.get("save"))
         given = ["save"] if saves else []

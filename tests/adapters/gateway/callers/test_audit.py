@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import logging
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import mcp_types as t
 import pytest
 from mcp import MCPError
 
 from tests.adapters.gateway.callers.test_rights import ERAS, row, served
+from tests.adapters.gateway.inprocess import House
+from tests.adapters.gateway.upstreams.shop import Shop
 from tests.adapters.mcp.test_handle_delivery import text_of
 from toolfold import Usage
 from toolfold_adapters.gateway.config.settings import AuditConfig
@@ -50,6 +54,48 @@ async def test_each_call_is_a_line_that_says_who_what_and_how_it_ended(
     assert (SECRET in file.read_text("utf-8")) is arguments
     if sys.platform != "win32":
         assert file.stat().st_mode & 0o777 == 0o600
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_what_counts_as_a_call_and_the_rest_of_a_result_are_lines_too_and_a_limit_is_a_refusal(
+    era: str, tmp_path: Path
+) -> None:
+    file = tmp_path / "audit.jsonl"
+    rows = {"*": row("destructive", servers=["one"], calls_per_minute=5)}
+    async with served(rows, House(lambda _: Shop()), read_result=True) as here:
+        audit = AuditConfig(file=str(file))
+        await here.gateway.reconfigure(here.gateway.config.model_copy(update={"audit": audit}))
+        async with here.client(era, sub="ada") as ada:
+            greet = t.PromptReference(type="ref/prompt", name="one__greet")
+            for limited in (False, True):
+                with raises_if(limited):
+                    await ada.get_prompt("one__greet", {"who": SECRET})
+                with raises_if(limited):
+                    await ada.read_resource("shop://list")
+                with raises_if(limited):
+                    await ada.read_resource(f"shop://elsewhere/a?pin={SECRET[-4:]}")
+                with raises_if(limited):
+                    await ada.complete(greet, {"name": "who", "value": SECRET})
+                assert (await ada.call_tool("one__cart", {})).is_error is limited
+            await ada.call_tool("read_result", {"result": "none"})
+    lines = [json.loads(line) for line in file.read_text("utf-8").splitlines()]
+    expected = [
+        ("one", "prompts/get", "greet"),
+        ("one", "resources/read", "shop://list"),
+        ("one", "resources/read", "shop://elsewhere/a"),
+        ("one", "completion/complete", "greet"),
+        ("one", "one__cart", None),
+    ]
+    assert [(one["server"], one["tool"], one.get("about"), one["outcome"], one.get("why")) for one in lines] == [
+        *((*one, "done", None) for one in expected),
+        *((*one, "refused", "limit") for one in expected),
+        ("", "read_result", None, "error", None),
+    ]
+    assert SECRET[-4:] not in file.read_text("utf-8")
+
+
+def raises_if(limited: bool) -> Any:
+    return pytest.raises(MCPError, match="Your limit of 5 calls") if limited else nullcontext()
 
 
 async def test_lines_are_logged_at_level_info_where_there_is_no_file(caplog: pytest.LogCaptureFixture) -> None:
