@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 import pytest
@@ -64,7 +65,13 @@ def link_of_any_caller(patch: pytest.MonkeyPatch) -> None:
 
 def first_token_of_a_client(patch: pytest.MonkeyPatch) -> None:
     said: Callable[[DownstreamClient], tuple[Any, str]] = vars(DownstreamClient)["asks_as"].fget
-    patch.setattr(DownstreamClient, "asks_as", property(lambda client: (client.principal, said(client)[1])))
+    first = WeakKeyDictionary[DownstreamClient, Any]()
+
+    def asks_as(client: DownstreamClient) -> tuple[Any, str]:
+        principal, server = said(client)
+        return first.setdefault(client, principal), server
+
+    patch.setattr(DownstreamClient, "asks_as", property(asks_as))
 
 
 async def logs_in(world: Any) -> None:
