@@ -21,7 +21,7 @@ from warnings import catch_warnings, simplefilter
 
 from attrs import frozen
 
-from toolfold import ConfigError, Session, ToolSet
+from toolfold import ConfigError, Ranker, Session, ToolSet
 
 from .kinds import FILES
 from .references import Reference, load, not_a_module, parse_reference
@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
     from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.gateway.callers.rights import Rights
+    from toolfold_adapters.gateway.config.settings import OptionsConfig
     from toolfold_adapters.gateway.upstream.pool import PlaceOf, Pool
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
     from toolfold_adapters.gateway.upstream.wire import OpenUrl
@@ -335,7 +336,7 @@ def _catalog(target: Target, options: GatewayOptions, serving: bool) -> ToolSet 
     if options.search is not None:
         from toolfold_adapters.gateway.config.settings import OptionsConfig
 
-        given["search"] = OptionsConfig.model_validate({"search": options.search}).ranker()
+        given["search"] = _ranker(OptionsConfig.model_validate({"search": options.search}))
     if of_skills:
         return _of_skills(Path(target.text), given)
     tools = load_catalog(target.text, **given)
@@ -376,7 +377,17 @@ def configuration(
         raise ConfigError(f"--share {unknown[0]}: there is no such server; there are {', '.join(config.upstreams)}.")
     upstreams = {name: given.model_copy(update=_of_server(options, name)) for name, given in config.upstreams.items()}
     own = config.options.model_copy(update=options.of_tool_set)
+    if options.search is not None:
+        _ranker(own)
     return config.model_copy(update={"upstreams": upstreams, "options": own})
+
+
+def _ranker(given: OptionsConfig) -> Ranker | None:
+    """Return what the option of the command line ranks by; raises `ConfigError` that names it if that is missing."""
+    try:
+        return given.ranker()
+    except ConfigError as error:
+        raise ConfigError(f"--search {given.search}: {error}") from error
 
 
 def _of_server(options: GatewayOptions, name: str) -> dict[str, Any]:

@@ -9,6 +9,8 @@ import anyio
 import pytest
 
 from tests.cli.support import invoke, refusal_of
+from toolfold import ConfigError
+from toolfold_adapters.search import meaning
 from toolfold_adapters.transport import processes
 from toolfold_cli.targets import GatewayOptions, open_target, parse_target
 
@@ -157,3 +159,15 @@ async def test_what_is_secret_in_the_environment_of_whoever_opens_a_target_is_re
         while not opened.gateway.status[0].failures:
             await anyio.lowlevel.checkpoint()
         assert "the program … is not installed" in opened.gateway.status[0].reason
+
+
+@pytest.mark.parametrize("content", ["[upstreams.pages]\ncommand = ['true']\n", CATALOG])
+async def test_a_model_that_is_missing_is_said_of_the_option_that_wants_it(
+    content: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(meaning, "installed_models", lambda: ())
+    file = tmp_path / "pages.toml"
+    file.write_text(content, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r'^--search embeddings: .*pip install "toolfold\[meaning\]"'):
+        async with open_target(parse_target(str(file)), GatewayOptions(search="embeddings")):
+            pass
