@@ -11,14 +11,16 @@ import json
 from collections.abc import Callable
 from contextlib import closing
 from itertools import cycle
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ..driver import LeftOut
-from ..drivers.connection import Connection
 from ..drivers.protocol import HANDLE_META
 from ..drivers.replies import Reply, WireError
 from ..report import Violation
 from .over_mcp import Wire, on, seen
+
+if TYPE_CHECKING:
+    from ..drivers.connection import Connection
 
 MOST_GROUPS = 3
 """How many groups the clients open at most."""
