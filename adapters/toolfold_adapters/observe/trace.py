@@ -29,6 +29,7 @@ import logging
 import os
 import secrets
 import stat
+import sys
 import time
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
@@ -197,7 +198,7 @@ class Trace:
         self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _EXACT | _AT_ONCE, 0o600)
         found = os.fstat(self._descriptor)
         self._size = found.st_size
-        if stat.S_ISREG(found.st_mode) and os.name == "posix":
+        if sys.platform != "win32" and stat.S_ISREG(found.st_mode):
             os.fchmod(self._descriptor, 0o600)
         self._written.clear()
         self._digests = WeakKeyDictionary()

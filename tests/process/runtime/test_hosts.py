@@ -195,7 +195,7 @@ async def tasks_over_http() -> AsyncGenerator[tuple[TaskServer, str]]:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(running.serve)
         yield server, f"http://127.0.0.1:{port}/mcp"
-        running.should_exit = True
+        running.should_exit = running.force_exit = True  # a runtime listens on until it ends
 
 
 @pytest.mark.spec("GWY-18", "GWY-15")
