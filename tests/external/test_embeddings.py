@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from tests.external.minilm import PACKAGE, make_model
-from toolfold import Ranker, SearchDocument, ToolSet
+from toolfold import Ranked, Ranker, SearchDocument, ToolSet
 from toolfold_adapters.search import bm25, embeddings, fused
 from toolfold_adapters.search.minilm import installed_minilm, minilm_encoder
 from toolfold_adapters.search.sentences import BATCH, Encoder, encoder_of
@@ -71,7 +71,7 @@ def test_the_vectors_are_those_that_sentence_transformers_documents(encode: Enco
 def test_the_model_of_8_bits_gives_nearly_the_vectors_of_the_network_in_onnx_form(encode: Encoder) -> None:
     file = installed_minilm()
     assert file is not None
-    texts = ["The weather is lovely today.", "word " * 1_000, "Ærøskøbing, ½ of 東京's naïve cafés \u200b!", ""]
+    texts = ["The weather is lovely today.", "word " * 20, "Ærøskøbing, ½ of 東京's naïve cafés \u200b!", ""]
     for one, other in zip(minilm_encoder(file)(texts), encode(texts), strict=True):
         lengths = [dist(vector, [0] * len(vector)) for vector in (one, other)]
         assert sum(map(mul, one, other)) / lengths[0] / lengths[1] > 0.99
@@ -94,7 +94,9 @@ def test_a_text_that_is_longer_than_the_model_reads_is_cut(encode: Encoder) -> N
 def test_a_real_model_finds_what_has_no_word_in_common(ranker: Ranker) -> None:
     lexical, semantic = bm25(DOCUMENTS), ranker(DOCUMENTS)
     for query, tool in QUERIES.items():
-        assert tool not in list(lexical(query))
+        found = lexical(query)
+        assert isinstance(found, Ranked)
+        assert found.doubtful or tool not in found
         assert next(iter(semantic(query))) == tool
         assert list(semantic(query)) == list(ranker(DOCUMENTS)(query))
 

@@ -92,6 +92,8 @@ def bm25(documents: Sequence[SearchDocument]) -> Ranking:
 def fused(*rankers: Ranker) -> Ranker:
     """Return a ranker that fuses several by reciprocal rank: what more of them rank higher comes first.
 
+    One that doubts its first has no say where another does not.
+
     SPEC FND-2.
     """
 
@@ -101,7 +103,8 @@ def fused(*rankers: Ranker) -> Ranker:
         def ranked(query: str) -> Ranked:
             scores: dict[str, float] = {}
             answers = [ranking(query) for ranking in rankings]
-            for answer in answers:
+            sure = [answer for answer in answers if not (isinstance(answer, Ranked) and answer.doubtful)]
+            for answer in sure or answers:
                 for place, name in enumerate(islice(answer, FUSION_DEPTH), 1):
                     scores[name] = scores.get(name, 0.0) + 1 / (FUSION_CONSTANT + place)
             ways = [answer.by if isinstance(answer, Ranked) else "" for answer in answers]

@@ -20,7 +20,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from toolfold import ConfigError, MissingExtra, Ranked, Ranking, SearchDocument, ToolSet
+from toolfold import ConfigError, MissingExtra, Ranked, Ranker, Ranking, SearchDocument, ToolSet
 from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.search import bm25, by_meaning, embeddings, fused, in_background, meaning
 from toolfold_adapters.search.sentences import Encoder
@@ -388,3 +388,15 @@ def test_a_vector_whose_file_is_damaged_is_made_anew(
     assert len(encoded) == 1
     assert {file: file.read_bytes() for file in tmp_path.iterdir()} == stored
     assert next(iter(ranked("letter"))) == "mail.send"
+
+
+@pytest.mark.spec("FND-2")
+@pytest.mark.parametrize(("doubted", "first"), [((True, False), "b"), ((False, True), "a"), ((True, True), "a")])
+def test_of_fused_rankings_one_that_doubts_has_no_say_where_another_does_not(
+    doubted: tuple[bool, bool], first: str
+) -> None:
+    def says(names: tuple[str, ...], doubtful: bool) -> Ranker:
+        return lambda _: lambda _: Ranked(names, doubtful=doubtful)
+
+    ranking = fused(says(("a", "c"), doubted[0]), says(("b", "a"), doubted[1]))([])
+    assert next(iter(ranking("query"))) == first
