@@ -13,7 +13,7 @@ handle under which `call_tool` calls them. A client of an extension for groups o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import Any
@@ -120,13 +120,16 @@ class Delivery:
                 answer["cacheScope"] = "private"
             return answer
 
-    async def everything(self, request: Request, kind: Kind) -> tuple[ListSource, tuple[Listed, ...]]:
+    async def everything(self, request: Request, kind: Kind) -> tuple[ListSource, tuple[Component, ...]]:
         """Return what a list is made from now, and all that it has; nobody is told that it was listed."""
         async with self.address.reading(request) as source:
             view = self._tools.runtime.view_of(source.snapshot, self._renderer.names.to_wire)
-            components = (*listed(view, kind), *self._extra(request, kind, source.snapshot.catalog))
-            rendered = ((component, self._renderer.definition(component)) for component in components)
-            return source, tuple((component, one) for component, one in rendered if one is not None)
+            return source, (*listed(view, kind), *self._extra(request, kind, source.snapshot.catalog))
+
+    def rendered(self, components: Iterable[Component]) -> tuple[Listed, ...]:
+        """Return what of that can be listed, and its definitions."""
+        each = ((component, self._renderer.definition(component)) for component in components)
+        return tuple((component, one) for component, one in each if one is not None)
 
     def _extra(self, request: Request, kind: Kind, catalog: Catalog) -> tuple[Component, ...]:
         """Return what is listed beside the components of a catalog."""

@@ -26,11 +26,11 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Component, ConfigError, Profile, Session, Snapshot, ToolSet
-from toolfold.spi import Kind, table
+from toolfold.spi import Kind, Memo, table
 
 from ...names import HANDLE_META, LISTS
 from ..address.reference import ByList, ListedSessions
-from ..answer.delivery import Listed
+from ..answer.delivery import Delivery, Listed
 from ..answer.render import dumped, wire_errors
 from ..handlers import RequestContext, RequestHandlers
 from ..request import Request, is_modern
@@ -57,7 +57,9 @@ HELD = 64
 """How many lists are remembered, so that a call can be answered in the state of the one that its client knows."""
 Held = tuple[Snapshot, tuple[Listed, ...]]
 """A state, and what was listed of it."""
-_UNTAGGED = ("resultType", "_meta", "ttlMs", "cacheScope", "tag", "nextCursor")
+Tagged = tuple[str, tuple[Listed, ...]]
+"""The tag of a list, and what is listed."""
+_TAGGED = Memo[tuple[Delivery, Kind, tuple[Component, ...]], Tagged](most=8)
 
 
 def definition_tags(choice: Choice) -> Callable[[Server[Any], RequestHandlers], None]:
@@ -142,7 +144,7 @@ class DefinitionTags:
         return answer  # it changes with each look: without a tag, which is optional
 
     async def _called(self, ctx: RequestContext, call_next: CallNext, known: Mapping[str, str]) -> HandlerResult:
-        stale = await self._stale(ctx, call_next, known)
+        stale = [] if self._choice == "signal" else await self._stale(ctx, call_next, known)
         if relevant := [method for method in RELEVANT[ctx.method] if method in stale]:
             if self._choice == "reject":
                 raise rejection(relevant)
@@ -170,7 +172,8 @@ class DefinitionTags:
             return None
         with self._handlers.answering(ctx, name) as request:
             delivery = self._handlers.delivery(request, name=name)
-            source, listed = await delivery.everything(request, "tool")
+            source, components = await delivery.everything(request, "tool")
+            listed = delivery.rendered(components)
             now, held = _called(listed, name), self._held.get((request.principal.key, tag))
             if held is None:
                 if now is None:
@@ -181,7 +184,8 @@ class DefinitionTags:
                 return None
             state = HeldState(self._handlers.tools, snapshot, self._handlers.profile(ctx))
             then = evolve(delivery, address=state)
-            _, listed = await then.everything(request, "tool")
+            _, components = await then.everything(request, "tool")
+            listed = then.rendered(components)
             if source.session is not None or snapshot.catalog.has_hooks or not self._same(_called(listed, name), known):
                 raise rejection(["tools/list"])
             return await then.call(request, name, arguments)
@@ -209,8 +213,14 @@ class DefinitionTags:
         """
         with wire_errors(kind, modern=True):
             request = Request.of(ctx)
-            source, listed = await self._handlers.delivery(request).everything(request, kind)
-            tag = tag_of(kind, (self._digest(*one) for one in listed))
+            delivery = self._handlers.delivery(request)
+            source, components = await delivery.everything(request, kind)
+
+            def computed() -> Tagged:
+                listed = delivery.rendered(components)
+                return tag_of(kind, (self._digest(*one) for one in listed)), listed
+
+            tag, listed = _TAGGED.of(source.snapshot.memo, (delivery, kind, components), computed)
             if kind == "tool" and self._choice == "honour" and not source.snapshot.facts:
                 key = request.principal.key, tag
                 self._held[key] = source.snapshot, listed
