@@ -75,7 +75,7 @@ SECTIONS: Mapping[str, str] = {
     "Over HTTP": "http host port path allow-host allow-origin forwarded-allow-ips shutdown-timeout auth public-url "
     "live",
     "What clients see": "profile list-profiles active control control-visibility separator delivery selection "
-    "disclosure answers answer-tokens read-tool call-tools stubs status-tool",
+    "disclosure definition-tags answers answer-tokens read-tool call-tools stubs status-tool",
     "Servers behind a gateway": "groups search share start-timeout",
     "Sessions, limits and records": "store limit max-active usage trace telemetry log-level log-format",
 }
@@ -284,6 +284,12 @@ class ServeCommand(TargetCommand):
     "sqlite:///state.db or redis://localhost:6379/0.",
 )
 @server_option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
+@server_option(
+    "--definition-tags",
+    type=OneOf(["ignore", "honour", "signal", "reject"]),
+    help="Experimental: mark lists with tags as drafted for the next revision of MCP, and ignore, honour, signal or "
+    "reject a call whose client knows an older list; servers behind a gateway are sent the tags of their lists.",
+)
 def serve_command(
     ctx: click.Context,
     /,
@@ -333,7 +339,8 @@ def serve_command(
     if tracer is not None and server["store"] is not None:
         server["store"] = tracer.around(server["store"])
     callers = Callers(many=over_http or many_clients, authentication=http.auth, public_url=http.public_url)
-    opening = partial(_open, target, options, server["active"], changed, beside, callers)
+    tags = server["definition_tags"] is not None
+    opening = partial(_open, target, options, server["active"], changed, beside, callers, tags=tags)
     with cancelled_by_signals() as shutdown, extras_named(), starting(over_http=over_http) as started:
         if over_http:
             run(partial(_serve_http, opening, server, http, started))
@@ -383,6 +390,8 @@ async def _open(
     changed: Sequence[str],
     beside: Beside,
     callers: Callers,
+    *,
+    tags: bool,
 ) -> AsyncGenerator[OpenTarget]:
     from .authentication import variables_of
 
@@ -400,6 +409,7 @@ async def _open(
                 many_callers=callers.many,
                 own_variables=own,
                 callers=logins,
+                definition_tags=tags,
             )
         )
         if opened.server is not None:
@@ -550,7 +560,17 @@ def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str
         arguments |= {"version": report.version} if report.version else {}
         if server["answer_tokens"] is None:
             arguments["answer_tokens"] = lambda: gateway.config.budgets.answer_tokens
-    return {name: value for name, value in arguments.items() if value or name not in ("limits", "store")}
+    arguments = {name: value for name, value in arguments.items() if value or name not in ("limits", "store")}
+    return with_definition_tags(arguments)
+
+
+def with_definition_tags(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what `build_server` is given, with what tags lists in place of the option that has it done."""
+    if (choice := arguments.pop("definition_tags", None)) is not None:
+        from toolfold_adapters.mcp.extensions.tags import definition_tags
+
+        arguments["extend"] = definition_tags(choice, arguments.get("extend"))
+    return arguments
 
 
 def _offers_read_tool(opened: OpenTarget, server: Mapping[str, Any]) -> bool:

@@ -30,10 +30,11 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import Gateway, GatewayConfig
     from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.gateway.callers.rights import Rights
-    from toolfold_adapters.gateway.config.settings import OptionsConfig
+    from toolfold_adapters.gateway.config.settings import OptionsConfig, UpstreamConfig
     from toolfold_adapters.gateway.upstream.pool import PlaceOf, Pool
+    from toolfold_adapters.gateway.upstream.transports import Transports
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
-    from toolfold_adapters.gateway.upstream.wire import OpenUrl
+    from toolfold_adapters.gateway.upstream.wire import OpenUrl, Transport
     from toolfold_adapters.mcp.answer.render import ForeignDefinition
 
 FORMS = (
@@ -234,6 +235,7 @@ async def open_target(
     callers: CallerLogins | None = None,
     keys: Sequence[bytes] = (),
     open_url: OpenUrl | None = None,
+    definition_tags: bool = False,
 ) -> AsyncGenerator[OpenTarget]:
     """Open a target for the duration of the block.
 
@@ -256,6 +258,7 @@ async def open_target(
         callers: What each of several callers logs in with at the servers of a gateway (SPEC GWY-19).
         keys: What the ids of tasks are signed with (SPEC GWY-18).
         open_url: Shows a page to the user, where a server wants a login.
+        definition_tags: Whether servers are sent the tags of their lists that are known (SPEC NXT-1).
 
     Raises:
         ConfigError: It can't be found, imported, made or configured; what was raised is the cause.
@@ -278,17 +281,18 @@ async def open_target(
     from toolfold_adapters.gateway.upstream.pool import nowhere
     from toolfold_adapters.gateway.upstream.transports import Transports
 
+    transports = Transports(
+        stored_folder("tokens"),
+        open_url,
+        environment="minimal" if many_callers else "inherited",
+        own=frozenset(own_variables),
+        environ=environ,
+        folder=None if folder is None else str(folder),
+        callers=callers,
+    )
     runtime = Runtime(
         clock=elapsed,
-        transport=Transports(
-            stored_folder("tokens"),
-            open_url,
-            environment="minimal" if many_callers else "inherited",
-            own=frozenset(own_variables),
-            environ=environ,
-            folder=None if folder is None else str(folder),
-            callers=callers,
-        ),
+        transport=_with_tags(transports) if definition_tags else transports,
         cache=DefinitionCache(stored_folder("definitions") if serving else None),
         probes=ProbeMemory(stored_folder("definitions")),
         approvals=Approvals(stored_folder("approved"), serving=serving),
@@ -305,6 +309,12 @@ async def open_target(
         if serving and (followed := _followed(target, options)):
             gateway.follow(read, changes_of(*followed))
         yield OpenTarget(tools=tools, gateway=gateway)
+
+
+def _with_tags(transports: Transports) -> Callable[[UpstreamConfig, str], Transport]:
+    from toolfold_adapters.mcp.extensions.upstream_tags import with_tags
+
+    return with_tags(transports)
 
 
 def _followed(target: Target, options: GatewayOptions | None) -> list[Path]:

@@ -64,6 +64,7 @@ SETTINGS = frozenset(
         "call_tools",
         "control",
         "control_visibility",
+        "definition_tags",
         "disclosure",
         "max_active",
         "profile",
@@ -256,6 +257,7 @@ async def _opened(states: Path, pool: Pool, keys: Sequence[bytes], hello: Hello)
         pool=pool,
         place_of=hello.place_of,
         keys=keys,
+        definition_tags="definition_tags" in settings,
     )
     async with (
         await _sessions(states / f"{hello.shares}.db") as store,
@@ -358,6 +360,8 @@ class _Served:
         """Return a server for relays with a profile and groups to begin with."""
         from toolfold_adapters.mcp import build_server
 
+        from .serve import with_definition_tags
+
         settings: dict[str, Any] = {"profile": None, "active": (), **self.settings}
         profile, groups = profile or settings["profile"], groups or settings["active"]
         active, gateway = self.opened.groups_of(groups), self.opened.gateway
@@ -373,7 +377,7 @@ class _Served:
         server: Any = build_server(
             self.opened.tools,
             store=self.store,
-            **given,
+            **with_definition_tags(given),
         )
         return server  # type: ignore[no-any-return]
 

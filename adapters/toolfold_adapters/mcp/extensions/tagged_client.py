@@ -17,11 +17,11 @@ from mcp_types import (
     Tool,
 )
 
-from toolfold.spi import array, table
+from toolfold.spi import table
 
 from ..client import FollowingClient
 from ..sdk import known_to_client
-from .tags import KNOWN_TAGS, STALE_TAGS
+from .tags import KNOWN_TAGS, STALE_TAGS, stale_methods
 
 _ATTEMPTS = 3
 """How often a list is asked for whose pages are not of one list."""
@@ -60,13 +60,13 @@ class TaggedClient(FollowingClient):
             result = await self._with_tag(name, *args, meta=meta, **kwargs)
         except MCPError as error:
             before = self.known.get(name)
-            if "tools/list" not in _stale_methods(error.data):
+            if "tools/list" not in stale_methods((table(error.data) or {}).get("staleTags")):
                 raise
             await self._refresh()
             if before is None or self.known.get(name) != before:
                 raise
             result = await self._with_tag(name, *args, meta=meta, **kwargs)
-        self.stale = self.stale or "tools/list" in _stale_methods({"staleTags": (result.meta or {}).get(STALE_TAGS)})
+        self.stale = self.stale or "tools/list" in stale_methods((result.meta or {}).get(STALE_TAGS))
         return result
 
     async def _with_tag(self, name: str, *args: Any, meta: Any, **kwargs: Any) -> CallToolResult:
@@ -98,9 +98,3 @@ class TaggedClient(FollowingClient):
         page = await self.session.send_request(ListToolsRequest(params=params), TaggedTools)
         known_to_client(self.session, page.tools)
         return page
-
-
-def _stale_methods(data: Any) -> list[str]:
-    """Return the methods that an answer or an error calls stale: a list as in the draft, or the keys of an object."""
-    given: Any = (table(data) or {}).get("staleTags")
-    return [method for method in (array(given) or table(given) or ()) if isinstance(method, str)]

@@ -26,7 +26,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Component, ConfigError, Profile, Session, Snapshot, ToolSet
-from toolfold.spi import Kind, Memo, table
+from toolfold.spi import Kind, Memo, array, table
 
 from ...names import HANDLE_META, LISTS
 from ..address.reference import ByList, ListedSessions
@@ -53,6 +53,9 @@ RELEVANT: Mapping[str, tuple[str, ...]] = {
 }
 """The tags that a call depends on, which may reject it."""
 
+Extend = Callable[[Server[Any], RequestHandlers], None]
+"""What `build_server` calls with a server and its handlers."""
+
 HELD = 64
 """How many lists are remembered, so that a call can be answered in the state of the one that its client knows."""
 Held = tuple[Snapshot, tuple[Listed, ...]]
@@ -62,7 +65,7 @@ Tagged = tuple[str, tuple[Listed, ...]]
 _TAGGED = Memo[tuple[Delivery, Kind, tuple[Component, ...]], Tagged](most=8)
 
 
-def definition_tags(choice: Choice) -> Callable[[Server[Any], RequestHandlers], None]:
+def definition_tags(choice: Choice, extend: Extend | None = None) -> Extend:
     """Return what has a server tag its lists, to be given to `build_server` as `extend`.
 
     Args:
@@ -74,6 +77,7 @@ def definition_tags(choice: Choice) -> Callable[[Server[Any], RequestHandlers], 
               list: where handles name states, that one has no facts, nothing is held by hooks, and the tool is still
               defined so. Otherwise the call is rejected;
             - `"reject"`: an error, before anything is done.
+        extend: What else extends the server, such as `Gateway.extend`; it comes first.
 
     Raises:
         ConfigError: There is no such choice.
@@ -81,10 +85,12 @@ def definition_tags(choice: Choice) -> Callable[[Server[Any], RequestHandlers], 
     if choice not in get_args(Choice):
         raise ConfigError(f"Definition tags: {choice!r} is not one of {', '.join(get_args(Choice))}.")
 
-    def extend(server: Server[Any], handlers: RequestHandlers) -> None:
+    def extended(server: Server[Any], handlers: RequestHandlers) -> None:
+        if extend is not None:
+            extend(server, handlers)
         server.middleware.insert(0, DefinitionTags(choice, handlers))  # sees answers as they go out
 
-    return extend
+    return extended
 
 
 @define(eq=False)
@@ -270,6 +276,11 @@ def known_tags(meta: Mapping[str, Any] | None) -> dict[str, str]:
     given = table((meta or {}).get(KNOWN_TAGS)) or {}
     tagged = {DISCOVER, *KINDS_OF}
     return {method: tag for method, tag in given.items() if method in tagged and isinstance(tag, str)}
+
+
+def stale_methods(given: Any) -> list[str]:
+    """Return the methods that `staleTags` names: a list as in the draft, or the keys of an object."""
+    return [method for method in (array(given) or table(given) or ()) if isinstance(method, str)]
 
 
 def rejection(stale: list[str]) -> MCPError:
