@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Final
 
 EXTRAS: Final = {"hypothesis": "conformance", "mcp": "mcp", "mcp_types": "mcp", "rich": "cli"}
@@ -34,3 +35,9 @@ def extras_named() -> Generator[None]:
         if package not in EXTRAS:
             raise
         raise MissingPackage(package) from error
+
+
+def required(package: str) -> None:
+    """Raise `MissingPackage` unless a package of an extra is installed, which is imported later."""
+    if find_spec(package) is None:
+        raise MissingPackage(package)

@@ -16,6 +16,7 @@ from attrs import evolve
 
 from .checks import DEFAULT, LAYERS, Check, Findings, OptionArguments, Options, in_order, run_checks
 from .clauses import find_clause, load_clauses, load_revision
+from .confirming import Confirming
 from .driver import (
     AT_RUN_TIME,
     CAPABILITIES,
@@ -34,6 +35,9 @@ from .report import Expectation, Report, Result, Status, Violation
 from .targets import Factory, Target, factories_of, made, name_of
 
 ALL: Mapping[str, str] = {**CAPABILITIES, **AT_RUN_TIME, **IN_A_STORE, **OF_PROFILES, **OF_HANDLES, **OVER_MCP}
+
+MOMENT = 0.2
+"""Seconds after which a wait for threads looks for signals, some of which do not interrupt it (on Windows none)."""
 
 
 def check(factory: Target, **options: Unpack[OptionArguments]) -> Report:
@@ -70,7 +74,8 @@ class KitRun:
         self.checks = in_order(every, options.layers)
         if not callable(target) and not isinstance(target, Mapping):  # the eras that it does not speak are left out
             self._options = evolve(options, optional=True)
-        self._settings = [_Setting(make, name) for name, make in factories_of(target).items()]
+        starting = Lock()
+        self._settings = [_Setting(make, name, starting) for name, make in factories_of(target).items()]
         self._header = {
             "target": options.target or name_of(target),
             "kit": kit_version(),
@@ -131,9 +136,12 @@ class KitRun:
 
 
 class _Setting:
-    """One way to reach the target: makes its drivers, and records the findings of the checks."""
+    """One way to reach the target: makes its drivers, and records the findings of the checks.
 
-    def __init__(self, make: Factory, name: str) -> None:
+    Of settings that are checked concurrently one is started after the other, so that the first finding comes soonest.
+    """
+
+    def __init__(self, make: Factory, name: str, starting: Lock) -> None:
         self.title = name or Driver.name
         self.findings = Findings()
         self.driver: Driver | None = None
@@ -143,13 +151,17 @@ class _Setting:
         self.over = False
         self._make = make
         self._name = name
+        self._starting = starting
+        self._confirming = Confirming()
         self._newest: Driver | None = None
+        self._over = False
         self._failed: TargetFailed | None = None
 
     def perform(self, checks: tuple[Check, ...], options: Options) -> None:
         """Run the checks, if the target can be started."""
         try:
-            self.driver = self._made()
+            with self._starting:
+                self.driver = self._made()
         except TargetFailed as error:
             self.absent = str(error)
             status = Status.LEFT_OUT if options.optional else Status.DIED
@@ -160,12 +172,18 @@ class _Setting:
         else:
             ready = [self.driver]
             make = partial(self._next, ready, self.driver.name)
-            run_checks(checks, make, evolve(options, layers=None), self.findings)
-            if any(result.violations and result.violations[0].exchange for result in self.findings.results):
-                from .confirming import confirmed
 
-                options.progress(f"{self.title}: confirming")
-                self.findings.results = confirmed(self.findings.results)
+            def ended(result: Result) -> None:
+                self._confirming.found(result)
+                options.ended(result)
+
+            try:
+                run_checks(checks, make, evolve(options, layers=None, ended=ended), self.findings)
+                if any(result.violations for result in self.findings.results):
+                    options.progress(f"{self.title}: confirming")
+                self.findings.results = self._confirming.confirmed(self.findings.results)
+            finally:
+                self._confirming.close()
         self.over = True
 
     def _next(self, ready: list[Driver], name: str) -> Driver:
@@ -180,13 +198,18 @@ class _Setting:
         return _Dead(name, self._failed)
 
     def _made(self) -> Driver:
-        driver = self._newest = made(self._make)
-        if self._name:
-            driver.name = self._name
-        return driver
+        if self._failed is not None:
+            raise self._failed
+        self._newest = made(self._make)
+        if self._over:  # the run was ended meanwhile
+            self.close()
+        self._newest.name = self._name or self._newest.name
+        return self._newest
 
     def close(self) -> None:
         """Close the newest driver, and make no other."""
+        self._over = True
+        self._confirming.close()
         self._failed = self._failed or TargetFailed("The run is over.")
         if self._newest is not None:
             self._newest.close()
@@ -215,7 +238,8 @@ def run_concurrently(jobs: Sequence[Callable[[], None]], at_once: int, abandon: 
         thread.start()
     try:
         for thread in threads:
-            thread.join()
+            while thread.is_alive():
+                thread.join(MOMENT)
     except BaseException:
         waiting.clear()
         abandon()

@@ -6,7 +6,6 @@ over_mcp.py    whichever driver a server needs       sessions.py     what driver
 fixture.py     an MCP server made for the kit        protocol.py     the protocol over MCP
 blackbox.py    any other MCP server, a black box     description.py  what is known of such a server's groups
 link.py        the way to a server                   connection.py   one client of it
-process.py     a server in a process of its own      spares.py       such servers, started ahead
-replies.py     the outcome of a request              failures.py     failures, each in one sentence
-in_process.py  tool sets of toolfold, which nothing else here imports
+process.py     a server in a process of its own      failures.py     failures, each in one sentence
+replies.py     the outcome of a request              in_process.py   tool sets of toolfold
 """

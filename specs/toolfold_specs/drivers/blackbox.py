@@ -193,7 +193,7 @@ class BlackBoxDriver(McpDriver):
         """Discard all sessions, so that the next ones are new."""
         for session in self._sessions.values():
             if session.connection is not self.main:
-                session.connection.close()
+                self.link.release(session.connection)
         self._sessions.clear()
         if self.main.calls and self._is_changed():
             self.main = self.link.replaced(self.main)

@@ -16,7 +16,6 @@ from typing import Any, TypeAlias
 import anyio
 import anyio.lowlevel
 from anyio.from_thread import BlockingPortal
-from attrs import frozen
 from pydantic import TypeAdapter
 
 from toolfold_specs.driver import TargetFailed
@@ -24,8 +23,7 @@ from toolfold_specs.exchange import Transcript
 from toolfold_specs.extras import extras_named
 
 from .failures import Failures
-from .process import Child, Command
-from .protocol import Era
+from .process import Address, Child, Command
 from .replies import Pending, Reply, TargetNotStarted, WireError
 
 with extras_named():
@@ -69,16 +67,6 @@ class _Declared(ClientExtension):
 
 
 _ANYTHING: TypeAdapter[Any] = TypeAdapter(dict[str, Any])
-
-
-@frozen
-class Address:
-    """Where a server is, the era to speak, and the seconds that a request and the start may take."""
-
-    target: Command | str | Server[Any]
-    era: Era
-    timeout: float
-    start_timeout: float
 
 
 class Connection:

@@ -5,19 +5,21 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from itertools import count
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from attrs import frozen
 
 from toolfold_specs.driver import CAPABILITIES, MAIN, Answer, Operation, Setup, TargetFailed
 
-from .connection import Connection
 from .link import Link
 from .messages import HELLO, Introduction, accepted, introduction, validated
 from .protocol import BEYOND, BEYOND_MODERN, CLAIMED, TOOL, wire_capabilities
 from .replies import Pending
 from .sessions import GRACE, McpDriver, Session, canonical
 from .tool import structured
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 ROLLBACK_LOOKS = 2
 """After how many looks a cancelled call that is still under way is taken to be blocked in its rollback."""

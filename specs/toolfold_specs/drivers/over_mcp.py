@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from attrs import define, field
 
 from toolfold_specs.driver import Driver
-from toolfold_specs.extras import extras_named
 
 from .blackbox import BlackBoxDriver
 from .description import Description
@@ -19,11 +18,10 @@ from .protocol import TOOL, Era
 from .replies import START_TIMEOUT, TIMEOUT
 from .sessions import GRACE
 
-with extras_named():
+if TYPE_CHECKING:
     from mcp.server import Server
 
-
-Address: TypeAlias = Callable[[], Command | str | Server[Any]]
+Address: TypeAlias = "Callable[[], Command | str | Server[Any]]"
 
 
 @define(eq=False)

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import os
 import signal
+import sys
 import tempfile
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, TYPE_CHECKING, Any
 
 import anyio
 from anyio.abc import ByteSendStream, Process
@@ -20,16 +21,17 @@ from anyio.streams.buffered import BufferedByteReceiveStream
 from attrs import field, frozen
 
 from toolfold_specs import children
-from toolfold_specs.extras import extras_named
 
+from .protocol import Era
 from .replies import last_words
 
-with extras_named():
-    import mcp_types as types
-    from mcp.shared.message import SessionMessage
+if TYPE_CHECKING:
+    from mcp.server import Server
 
+AT_EASE = 2.0 if sys.platform == "win32" else 0.1
+"""Seconds for a server to end once its stdin is closed; then it gets a signal, which on Windows is force."""
 PATIENCE = 2.0
-"""Seconds for a server to end once its stdin is closed, and again once it gets a signal."""
+"""Seconds for a server to end once it gets a signal."""
 MOMENT = 0.3  # seconds
 POLL = 0.01
 LONGEST_LINE = 64 * 1024 * 1024
@@ -49,6 +51,16 @@ class Command:
     command: tuple[str, ...] = field(converter=_strings)
     env: Mapping[str, str] = field(factory=dict[str, str])
     cwd: str | Path | None = None
+
+
+@frozen
+class Address:
+    """Where a server is, the era to speak, and the seconds that a request and the start may take."""
+
+    target: Command | str | Server[Any]
+    era: Era
+    timeout: float
+    start_timeout: float
 
 
 class Child:
@@ -114,7 +126,7 @@ class Child:
         finally:
             await self.end()
 
-    async def end(self, patience: float = PATIENCE) -> None:
+    async def end(self, patience: float = AT_EASE) -> None:
         """End it, and everything in its group, in bounded time and by force if need be."""
         assert self._process is not None
         assert self._errors is not None
@@ -127,6 +139,8 @@ class Child:
 
     @asynccontextmanager
     async def _messages(self, process: Process) -> AsyncGenerator[Streams]:
+        from mcp.shared.message import SessionMessage
+
         assert process.stdin is not None
         received, incoming = anyio.create_memory_object_stream[SessionMessage | Exception](0)
         outgoing, said = anyio.create_memory_object_stream[SessionMessage](0)
@@ -138,6 +152,9 @@ class Child:
 
     async def _read(self, process: Process, received: Any) -> None:
         """Pass messages on until the server's stdout ends or has anything else in it."""
+        from mcp.shared.message import SessionMessage
+        from mcp_types import jsonrpc_message_adapter
+
         assert process.stdout is not None
         lines = BufferedByteReceiveStream(process.stdout)
         async with received:
@@ -145,7 +162,7 @@ class Child:
                 while True:
                     line = await lines.receive_until(b"\n", LONGEST_LINE)
                     try:
-                        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
                     except ValueError:
                         self.garbage = line.decode(errors="replace").strip() or "(an empty line)"
                         return
@@ -169,9 +186,9 @@ async def _end(process: Process, patience: float) -> None:
         if process.stdin is not None:
             await process.stdin.aclose()
     await _wait(process, patience)
-    for how, seconds in ((signal.SIGTERM, patience), (children.FORCE, PATIENCE)):
+    for how in (signal.SIGTERM, children.FORCE):
         if children.stop(process.pid, how):
-            await _wait(process, seconds)
+            await _wait(process)
     with anyio.move_on_after(PATIENCE):  # a process that left the group may hold the pipes open
         await process.aclose()
 

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 
 from attrs import define, field
 
 from toolfold_specs.driver import MAIN, RESERVED, Answer, Driver, Operation, Setup, TargetFailed, Tool
 from toolfold_specs.exchange import Exchange
 
-from .connection import Connection
 from .link import Link
 from .protocol import ERROR_META, HANDLE, HANDLE_META, INVALID_PARAMS, TOOL
 from .replies import Reply, WireError
+
+if TYPE_CHECKING:
+    from .connection import Connection
 
 T = TypeVar("T")
 

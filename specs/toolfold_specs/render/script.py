@@ -42,6 +42,7 @@ $handles    print(client, "->", text, flush=True)
 ${between}time.sleep($pause)  # notices may come after the answers
 for client, server in enumerate(servers):
     server.stdin.close()
+    server.terminate()
     for line in server.stdout:
         show(client, line)
 """)

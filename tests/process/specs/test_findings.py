@@ -15,7 +15,7 @@ from tests.cli.support import invoke
 from tests.preloaded import forked_toolfold
 from tests.process.specs.test_blackbox import DESCRIPTION, PLAIN, plain
 from toolfold_specs import confirming
-from toolfold_specs.confirming import confirmed
+from toolfold_specs.confirming import Confirming
 from toolfold_specs.drivers.description import load
 from toolfold_specs.drivers.link import Link
 from toolfold_specs.drivers.over_mcp import DriverFactory
@@ -116,7 +116,8 @@ def test_a_script_reaches_a_server_over_http(era: Era) -> None:
         meta: dict[str, Any] = {"dev.toolfold/handle": opened.handle} if era == "modern" else {}
         names = [tool["name"] for tool in connection.list_all_tools(meta)]
         violation = Violation("ACT-1", "none", link.name, "nothing is wrong", exchange=link.exchange())
-        (result,) = confirmed([Result("none", "wire", link.name, ("ACT-1",), Status.FAILED, violations=(violation,))])
+        result = Result("none", "wire", link.name, ("ACT-1",), Status.FAILED, violations=(violation,))
+        (result,) = Confirming().confirmed([result])
     assert "database__query" in names
     assert result.violations[0].exchange is not None
     assert result.violations[0].exchange.is_confirmed
@@ -132,6 +133,7 @@ def test_a_request_that_is_never_answered_is_confirmed_by_another_that_waits_in_
     asked = Message(0, is_sent=True, content={"jsonrpc": "2.0", "id": 1, "method": "tools/list"})
     exchange = Exchange((sys.executable, "-c", server), [asked], frozenset({(0, 1)}))
     violation = Violation("HOOK-7", "none", "stdio, legacy", "it is never answered", exchange=exchange)
-    (result,) = confirmed([Result("none", "wire", "stdio", ("HOOK-7",), Status.FAILED, violations=(violation,))])
+    result = Result("none", "wire", "stdio", ("HOOK-7",), Status.FAILED, violations=(violation,))
+    (result,) = Confirming().confirmed([result])
     assert result.violations[0].exchange is not None
     assert result.violations[0].exchange.is_confirmed is alike
