@@ -32,6 +32,7 @@ from .mutants import MUTANTS, Mutant
 from .mutants.driver import EngineDriver
 from .mutants.registration import LIVE
 from .mutants.server import Fixture
+from .mutants.tags import Tagging
 from .mutants.wire import MUTANTS as WIRE_MUTANTS
 from .mutants.wire import Silent, WireMutant
 
@@ -51,6 +52,8 @@ INDIRECT: Mapping[str, str] = {"VIS-1": "(what breaks it is found as VIS-2: the 
 
 IN_PART = frozenset({"FND-3"})
 """Clauses of which the kit asks for a part."""
+OPTIONAL = frozenset({"NXT-1"})
+"""Clauses on what an implementation need not have: to an empty one they do not apply."""
 
 
 class EmptyDriver(EngineDriver):
@@ -94,7 +97,7 @@ class Proof:
             yield f"{self.clause}: the mutant that {self.mutant} is found to violate {found}"
         if self.honest is not (Verdict.PARTLY if self.clause in IN_PART else Verdict.HELD):
             yield f"{self.clause}: of the honest engine it is {self.honest.value}"
-        if self.empty.verdict is not Verdict.UNDECIDED:
+        if self.empty.verdict is not (Verdict.NOT_APPLICABLE if self.clause in OPTIONAL else Verdict.UNDECIDED):
             yield f"{self.clause}: of the empty engine it is {self.empty.verdict.value}"
 
 
@@ -119,7 +122,7 @@ def prove(violated: Violated = violated) -> tuple[Proof, ...]:
     ]
     honest, empty = (_rows(check(make, layers=IN_PROCESS, budget=SOME)) for make in in_process)
     proofs = [_proof(clause, honest, empty, MUTANTS.values(), violated) for clause in _checked(IN_PROCESS, empty)]
-    honest, empty = (_rows(check(_in_both_eras(served), layers=OVER_MCP, budget=FEW)) for served in (Fixture, Silent))
+    honest, empty = (_rows(check(_in_both_eras(served), layers=OVER_MCP, budget=FEW)) for served in (Tagging, Silent))
     besides = [clause for clause in _checked(OVER_MCP, empty) if clause not in {proof.clause for proof in proofs}]
     return (*proofs, *(_proof(clause, honest, empty, WIRE_MUTANTS.values(), violated) for clause in besides))
 

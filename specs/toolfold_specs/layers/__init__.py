@@ -14,6 +14,7 @@ wire                    what is only visible over a protocol
 over_mcp, delivery      how its checks see a run, and those of sessions, handles and lists
 isolation               what one client does is nothing to another
 groups                  what the draft extension for groups leaves open
+tags                    definition tags, as drafted, of servers that have them
 """
 
 from __future__ import annotations

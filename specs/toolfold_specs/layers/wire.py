@@ -17,7 +17,7 @@ from ..driver import Group, Operation, Setup, Tool
 from ..drivers.description import SEPARATORS
 from ..drivers.protocol import INVALID_PARAMS
 from ..drivers.replies import Reply, WireError
-from . import delivery, groups, isolation
+from . import delivery, groups, isolation, tags
 from .over_mcp import SETUP, Wire, items, mapping, name_in, on, seen, without_hint
 
 SCHEMA = {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"], "additionalProperties": False}
@@ -269,4 +269,5 @@ CHECKS = (  # first those without a call, after which a server need not be start
     Check("a request can carry its handle", "wire", ("DEL-11", "DEL-7"), delivery.carried, (MODERN, "listing")),
     Check("a transition leaves a prefix as it was", "wire", ("PFX-1",), delivery.prefixes, (WIRE,)),
     Check("what one client does is nothing to another", "wire", ("ISO-1",), isolation.isolated, (WIRE, "sessions")),
+    *tags.CHECKS,
 )

@@ -25,6 +25,7 @@ from toolfold import Context, HookContext, ToolError, ToolfoldError, ToolSet, Vi
 from toolfold.spi import extras_named
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp import handlers as delivered
+from toolfold_adapters.mcp.extensions.tags import Extend
 from toolfold_specs.driver import Setup, Tool
 from toolfold_specs.drivers.messages import VERSION
 from toolfold_specs.drivers.protocol import CLAIMED, TOOL
@@ -141,7 +142,7 @@ class Clock:
 class Fixture:
     """The server, and the kit's tool on it."""
 
-    def __init__(self, call_tool: bool) -> None:
+    def __init__(self, call_tool: bool, extend: Extend | None = None) -> None:
         self._legacy_call_tool = call_tool
         self._tools = Replaceable()
         self._hooks = Hooks()
@@ -155,6 +156,7 @@ class Fixture:
                 max_name_length=128,
                 call_tool=CALL_TOOL,
                 legacy_call_tool=call_tool,
+                extend=extend,
             )
         self.server.middleware.append(self._count)
 

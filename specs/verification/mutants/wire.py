@@ -18,6 +18,7 @@ from . import isolation
 from .engine import Engine, Refused, Session
 from .mutant import Right, overriding
 from .server import CALL_TOOL, Fixture, Json, handle_in, result
+from .tags import NeverOfOpening
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -232,6 +233,7 @@ async def calls_unknown_tools(
 
 
 ROWS = (
+    modern("does not say that opening a group makes a tag stale", "NXT-1", fixture=NeverOfOpening),
     legacy("does not advertise that its list changes", "NTF-4")(
         Fixture.capabilities, lambda right, self: NotificationOptions()
     ),
