@@ -104,12 +104,12 @@ async def played(delivery: str, given: Conversation) -> list[Prefix]:
     found = list[Prefix]()
     async with HOSTS[delivery](tools) as host:
         for step in given["steps"]:
-            found.append(_read(await host.prefix(), given))
+            found.append(read(await host.prefix(), given))
             if step["do"] == "call":
                 await host.call(step["tool"], {"thing": "it"})
             else:
                 await host.call(f"{step['do']}_group", {"group": step["group"]})
-        found.append(_read(await host.prefix(), given))
+        found.append(read(await host.prefix(), given))
     assert next(answers, None) is None, "a call has failed"
     return found
 
@@ -122,7 +122,7 @@ async def bill_of(delivery: str, *given: Conversation) -> Bill:
     return bill
 
 
-def _read(prefix: Prefix, given: Conversation) -> Prefix:
+def read(prefix: Prefix, given: Conversation) -> Prefix:
     """Return what a provider gets: of a definition its name, description and schema; with the user's instructions."""
     members = ("name", "description", "inputSchema", "input_schema", "defer_loading")
     tools = [json.loads(tool) for tool in prefix.tools]
