@@ -39,6 +39,7 @@ NO_GROUPS: Final = (
     "no tool on its list is named like GROUP__open or GROUP.activate, so its groups are not known: describe them "
     "in a file"
 )
+NO_HANDLE: Final = "an activation returns no handle, to distinguish sessions by"
 NOT_MADE: Final = "the server was not made for the kit"
 
 
@@ -58,7 +59,7 @@ class BlackBoxDriver(McpDriver):
 
     def __init__(self, link: Link, description: Path | Description | None = None, grace: float = GRACE) -> None:
         super().__init__(link, grace)
-        self._handles_are_ignored = False
+        self._handles_are_ignored = self._without_handles = False
         self._others: set[str] = set()
         self.capabilities = frozenset({"listing"})
         self._described = Description()
@@ -250,8 +251,11 @@ class BlackBoxDriver(McpDriver):
         return super().perform(operation)
 
     def _perform(self, operation: Operation) -> Answer:
-        if operation.verb in ("activate", "deactivate") and not self._is_asked(operation):
-            return self._not_asked(operation)
+        if operation.verb in ("activate", "deactivate"):
+            if self._without_handles:  # is not asked again, since it may have changed what a new session is given
+                raise LeftOut(NO_HANDLE)
+            if not self._is_asked(operation):
+                return self._not_asked(operation)
         return super()._perform(operation)
 
     def _is_asked(self, operation: Operation) -> bool:
@@ -263,7 +267,8 @@ class BlackBoxDriver(McpDriver):
     def _keep_handle(self, session: Session, reply: Reply) -> None:
         super()._keep_handle(session, reply)
         if self._modern and session.handle is None and not reply.is_error and reply.refused is None:
-            raise LeftOut("an activation returns no handle, to distinguish sessions by")
+            self._without_handles = True
+            raise LeftOut(NO_HANDLE)
 
     def _not_asked(self, operation: Operation) -> Answer:
         """Return the answer to a request without a call: a refusal, unless the state is right already."""
