@@ -18,6 +18,7 @@ from mcp_types import METHOD_NOT_FOUND
 from tests.adapters.gateway.inprocess import SECONDS, Clock, House, config_of
 from toolfold import ToolSet
 from toolfold_adapters.gateway import Gateway, Runtime, open_gateway
+from toolfold_adapters.gateway.config.settings import GroupConfig
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.extensions.tagged_client import TaggedClient
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, STALE, STALE_TAGS, Choice, definition_tags
@@ -126,6 +127,22 @@ async def test_what_a_server_says_is_stale_is_read_again_and_is_no_news_of_the_g
         await client.call_tool("note", {"text": "d"})
         assert made.known[-1] != made.known[0] == made.known[1]
         assert "novel" in await client.everything()
+
+
+async def test_a_gateway_honours_the_list_that_its_client_knows() -> None:
+    made = Tagging()
+    runtime = Runtime(clock=Clock(), transport=with_tags(House(lambda name: made).transport))
+    config = config_of("notes").model_copy(update={"groups": {"book": GroupConfig(tools=("note",))}})
+    with anyio.fail_after(SECONDS):
+        async with (gateway := open_gateway(config, runtime=runtime)) as tools:
+            server = build_server(tools, handles="stored", extend=definition_tags("honour", gateway.extend))
+            async with TaggedClient(server, mode=MODERN) as client:
+                await client.everything()
+                await client.call_tool("open_group", {"group": "book"})
+                assert "note" in await client.everything()
+                client.handle = None
+                result = await client.call_tool("note", {"text": "a"})
+                assert (result.is_error, made.ran) == (False, ["a"])
 
 
 async def test_a_call_that_was_rejected_is_made_once_if_its_tool_is_as_before() -> None:
