@@ -95,6 +95,7 @@ def with_tags(transport: Callable[P, Transport]) -> Callable[P, Transport]:
                 yield incoming, _Outgoing(write, tags.sent)
             finally:
                 tasks.cancel_scope.cancel()
+                await incoming.aclose()
 
     return tagged
 
@@ -143,6 +144,7 @@ class _Incoming(Messages):
 
     async def aclose(self) -> None:
         self._got.close()
+        self._put.close()
 
 
 @define(eq=False)
@@ -266,7 +268,8 @@ class UpstreamTags:
             with anyio.move_on_after(RELIST_SECONDS):
                 while any(self._lists.get(method) is call.lists[method] for method in stale):
                     await self._read.wait()
-            del self._held[number]
+            if self._held.pop(number, None) is not scope:
+                return  # it was cancelled before it could wait
             if any(self._lists.get(method) is call.lists[method] for method in stale) or not call.is_defined_as_in(
                 self._lists
             ):

@@ -56,9 +56,6 @@ class Tagging:
         if ctx.method == "tools/call":
             self.known.append((ctx.meta or {}).get(KNOWN_TAGS))
         self.listed += ctx.method == "tools/list"
-        return await self._answer(ctx, call_next)
-
-    async def _answer(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         return await call_next(ctx)
 
 
@@ -163,52 +160,3 @@ async def test_a_call_that_was_rejected_is_made_once_if_its_tool_is_as_before() 
         assert made.ran == ["a", "b"]
         await until(lambda: "words" in str(gateway.tools.catalog.tools["note"].input_schema))
         assert not (await client.call_tool("note", {"words": "d"})).is_error
-
-
-async def test_a_rejected_call_that_its_client_gives_up_is_not_made() -> None:
-    made = Tagging("reject")
-    async with in_front_of(made) as (_, server), Client(server, mode=MODERN) as client:
-        await settle(made, client)
-        await client.call_tool("note", {"text": "a"})
-        made.tools.tool(name="novel", description="A new one")(lambda: "x")
-        gate, count, listed = anyio.Event(), len(made.known), made.listed
-
-        async def slow(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-            if ctx.method == "tools/list":
-                await gate.wait()
-            return await call_next(ctx)
-
-        made.server.middleware.insert(0, slow)
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(client.call_tool, "note", {"text": "b"})
-            await until(lambda: len(made.known) > count)
-            tasks.cancel_scope.cancel()
-        gate.set()
-        await until(lambda: made.listed > listed)
-        await client.call_tool("note", {"text": "c"})
-        assert made.ran == ["a", "c"]
-
-
-@define(eq=False)
-class Torn(Tagging):
-    """One whose list changes between two pages, once."""
-
-    torn: bool = False
-
-    async def _answer(self, ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
-        if ctx.method == "tools/list" and (ctx.params or {}).get("cursor"):
-            self.torn = False
-            return {"tools": [], "tag": "another", "ttlMs": 0, "cacheScope": "private", "resultType": "complete"}
-        answer = await call_next(ctx)
-        return {**cast("Any", answer), "nextCursor": "2"} if ctx.method == "tools/list" and self.torn else answer
-
-
-async def test_pages_of_different_lists_are_not_joined() -> None:
-    made = Torn()
-    async with in_front_of(made) as (gateway, server), Client(server, mode=MODERN) as client:
-        await settle(made, client)
-        made.torn = True
-        made.tools.tool(name="novel", description="A new one")(lambda: "x")
-        await client.call_tool("note", {"text": "b"})
-        await until(lambda: "novel" in gateway.tools.catalog.tools)
-        assert made.known[-1] is not None
