@@ -70,6 +70,7 @@ class Keycloak:
 
     def asked(self, method: str, path: str, **request: Any) -> Any:
         """Return what its operator is answered, as data if it is any."""
+        self.log_in()  # for each request, since a login lasts for a minute
         answer = self.http.request(method, f"{self.base}/admin/realms{path}", **request)
         assert answer.is_success, (method, path, answer.status_code, answer.text)
         return answer.json() if answer.content else answer.headers.get("location")
@@ -83,7 +84,6 @@ class Keycloak:
 
     def set_up(self) -> None:
         """Create the realm of the gateway, with Alice, who has the role `admin`, and Bob."""
-        self.log_in()
         values = {
             "TOOLS_URL": self.tools_url,
             "GATEWAY_SECRET": self.gateway_secret,
