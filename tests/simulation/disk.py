@@ -13,7 +13,7 @@ from collections.abc import AsyncGenerator, Callable
 from copy import copy
 from functools import partial
 from random import Random
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import anyio
 from attrs import define, field, frozen
@@ -103,7 +103,7 @@ class Disk:
     def __attrs_post_init__(self) -> None:
         self.audit = Audit(self.loop.time)
         if self.weather.engine == "sqlite":
-            self.engine = _SQLite(self.loop)
+            self.engine = Database(self.loop)
         else:
             self.engine = Forgetful(self.loop.time, LEASE)
 
@@ -229,20 +229,28 @@ def _short(value: object) -> str:
     return text.rpartition("/")[2][:8] if "/" in text else text
 
 
-class _SQLite(SQLiteStore):
+class Clock(Protocol):
+    """What says which time it is."""
+
+    def time(self) -> float:
+        """Return it in seconds."""
+        ...
+
+
+class Database(SQLiteStore):
     """A database in memory, by the clock of the world, and without threads."""
 
-    def __init__(self, loop: Loop) -> None:
+    def __init__(self, clock: Clock) -> None:
         super().__init__(":memory:", lease=LEASE)
         self._path: Any = _Nowhere()
-        self._loop = loop
+        self._clock = clock
 
     async def _run(self, work: Callable[[sqlite3.Connection], T], *, writes: bool = True) -> T:
         return self._in_transaction(work, writes)
 
     def _open(self) -> sqlite3.Connection:
         db = super()._open()
-        db.create_function("julianday", 1, lambda _: (EPOCH + self._loop.time()) / 86400 + 2440587.5)
+        db.create_function("julianday", 1, lambda _: (EPOCH + self._clock.time()) / 86400 + 2440587.5)
         return db
 
 

@@ -34,12 +34,15 @@ def made(fail: Iterable[str] = ()) -> ToolSet:
     """Return a tool set whose groups have hooks, of which some fail."""
     tools, failing = ToolSet("shop"), {*fail}
 
-    def hook(name: str) -> Callable[[], None]:
+    def hook(name: str) -> Callable[[], Any]:
         def run() -> None:
             if name in failing:
                 raise ToolError("on purpose")
 
-        return run
+        async def run_on_loop() -> None:
+            run()
+
+        return run if name == "activate a.b" else run_on_loop
 
     for path in ("a", "a.b", "c", "d"):
         parent, _, name = path.rpartition(".")
@@ -48,6 +51,7 @@ def made(fail: Iterable[str] = ()) -> ToolSet:
         )
         tools.register_group(name, f"Group {path}", parent=parent or None, **hooks)
     tools.register_exclusion("a", "c")
+    tools.register("read", lambda: "read", description="Read.", group="a")
     tools.register("look", lambda **_: "seen", description="Look.", input_schema={"type": "object"})
     return tools
 
@@ -63,11 +67,13 @@ async def used(tools: ToolSet, trace: Trace) -> None:
         with pytest.raises(ParentInactive):
             await session.activate("a.b")
         await session.call("look", {"secret": "hunter2"})
-    async with tools.stored_sessions(trace.around(MemoryStore())) as stored, stored.open("one") as session:
-        await session.transition(activate=["a", "a.b"])
-        session.set_fact("secret", "hunter2")
-        await session.flush()
-        await session.deactivate("a")
+    async with tools.stored_sessions(trace.around(MemoryStore())) as stored:
+        await stored.ensure(stored.draft(json.dumps(["one", None]), notifies=True))
+        async with stored.open("one") as session:
+            await session.transition(activate=["a", "a.b"])
+            session.set_fact("secret", "hunter2")
+            await session.flush()
+            await session.deactivate("a")
     trace.close()
 
 
@@ -137,7 +143,7 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, 
     ),
     "the number 1 is given, and 2 was given before": (
         lambda line: _of(line, op="swap"),
-        lambda line: _with(line, gave=1, data=""),
+        lambda line: _with(line, gave=1, data={}),
     ),
     "version 1 is found with other data than it had": (
         lambda line: _of(line, op="swap"),
@@ -148,6 +154,54 @@ TAMPERED: dict[str, tuple[Callable[[dict[str, Any]], bool], Callable[[dict[str, 
     "the end of a session does not go on past hooks that fail": (
         lambda line: _of(line, what="close"),
         lambda line: _with(line, force=False),
+    ),
+    "a.b and a group that contains it exclude one another": (
+        lambda line: "groups" in line,
+        lambda line: _with(line, exclusions=[[0, 1]]),
+    ),
+    "the error is about the groups (1, 1), and is to be about (1, 0)": (
+        lambda line: _of(line, error="ParentInactive"),
+        lambda line: _with(line, of=[1, 1]),
+    ),
+    "the error is about the groups (0,), and is to be about (2,)": (
+        lambda line: _of(line, error="HookFailed"),
+        lambda line: _with(line, of=[0]),
+    ),
+    "a hook was cancelled, and its caller was not": (
+        lambda line: _of(line, error="HookFailed"),
+        lambda line: _with(line, hooks=[[*one[:3], one[3] and "cancelled", one[4]] for one in line["hooks"]]),
+    ),
+    "on_activate of a.b, which undoes on_deactivate, was cancelled, which was to run to its end": (
+        lambda line: _of(line, error="HookFailed"),
+        lambda line: _with(
+            line,
+            events=line["events"].rpartition(" ")[0] + " failed",
+            hooks=[*line["hooks"][:-1], [*line["hooks"][-1][:3], "cancelled", line["hooks"][-1][4]]],
+        ),
+    ),
+    "the caller was cancelled, and the step is given up as HookFailed": (
+        lambda line: _of(line, error="HookFailed"),
+        lambda line: _with(line, interrupted=True),
+    ),
+    "the caller was cancelled during a hook, and the step went on": (
+        lambda line: _of(line, open=[0, 1]),
+        lambda line: _with(line, interrupted=True),
+    ),
+    "on_activate of a went on, and succeeded": (
+        lambda line: _of(line, open=[0, 1], shared=True),
+        lambda line: _with(line, hooks=[[*one[:4], one[4] + 60] for one in line["hooks"]]),
+    ),
+    "the record says that a are open, and a, a.b are": (
+        lambda line: _of(line, op="swap"),
+        lambda line: _with(line, data={**line["data"], "open": ["a"]}),
+    ),
+    "says that a, a.b, d are open, and no step has opened them": (
+        lambda line: _of(line, op="swap", token=None),
+        lambda line: _with(line, data={**line["data"], "open": ["a", "a.b", "d"]}),
+    ),
+    "the changes of lists that are pending are [], and are to be ['tool']": (
+        lambda line: _of(line, op="swap"),
+        lambda line: _with(line, data={**line["data"], "pending": []}),
     ),
 }
 
@@ -171,45 +225,61 @@ def _done(by: str, at: float, operation: str, gave: object, **given: Any) -> dic
     return {"by": by, "at": at, "key": "desk/one", "op": operation, **given, "gave": gave, "took": 0.1}
 
 
+def test_a_hook_in_a_thread_can_not_be_stopped_when_its_lease_ends(file: Path) -> None:
+    written = lines(file)
+    step = next(line for line in written if _of(line, open=[0, 1], shared=True))
+    assert [*step["hooks"][1][:2]] == ["on_activate", "a.b"]
+    step["hooks"][1][4] += 60
+    file.write_text("".join(f"{json.dumps(line)}\n" for line in written), encoding="utf-8")
+    assert verify([file]).problem is None
+
+
 BEGUN = [
-    _done("a", 1.0, "create", 1, data="d1"),
-    _done("a", 2.0, "acquire", [2, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+    _done("a", 1.0, "create", 1, data={"digest": "d1"}),
+    _done("a", 2.0, "acquire", [2, 1, None, {"digest": "d1"}], seconds=2.0, version=1, intent=None),
 ]
 OVERLAPPING: dict[str, list[dict[str, Any]]] = {
     "the lease is given, and a holds the lease for 1.0 s more": [
-        _done("b", 2.9, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+        _done("b", 2.9, "acquire", [3, 1, None, {"digest": "d1"}], seconds=2.0, version=1, intent=None),
         _done("a", 3.5, "release", None, token=2),
     ],
     "a record is replaced, and a holds the lease for 1.0 s more": [
-        _done("b", 2.9, "swap", 3, version=1, token=None, data="d3"),
+        _done("b", 2.9, "swap", 3, version=1, token=None, data={"digest": "d3"}),
         _done("a", 3.5, "release", None, token=2),
     ],
     "a record is replaced under the token 2, and 3 was given before": [
-        _done("b", 5.0, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None),
-        _done("a", 6.0, "swap", 4, version=1, token=2, data="d4"),
+        _done("b", 5.0, "acquire", [3, 1, None, {"digest": "d1"}], seconds=2.0, version=1, intent=None),
+        _done("a", 6.0, "swap", 4, version=1, token=2, data={"digest": "d4"}),
     ],
     "swap under the token 2 is refused, and the lease is held for 1.0 s more": [
-        _done("a", 2.9, "swap", None, version=1, token=2, data="d3"),
+        _done("a", 2.9, "swap", None, version=1, token=2, data={"digest": "d3"}),
     ],
     "version 3 is made, and 1 was found 1.000 s afterwards": [
-        _done("a", 2.9, "swap", 3, version=1, token=2, data="d3"),
-        _done("b", 4.0, "read", 1, data="d1"),
+        _done("a", 2.9, "swap", 3, version=1, token=2, data={"digest": "d3"}),
+        _done("b", 4.0, "read", 1, data={"digest": "d1"}),
     ],
     "version 1 is replaced, and 3 has replaced it": [
-        _done("a", 2.9, "swap", 3, version=1, token=2, data="d3"),
-        _done("b", 2.9, "swap", 4, version=1, token=None, data="d4"),
+        _done("a", 2.9, "swap", 3, version=1, token=2, data={"digest": "d3"}),
+        _done("b", 2.9, "swap", 4, version=1, token=None, data={"digest": "d4"}),
     ],
     "version 3 is found with other data than it had": [
-        _done("a", 2.9, "swap", 3, version=1, token=2, data="d3"),
-        _done("b", 4.0, "read", 3, data="d1"),
+        _done("a", 2.9, "swap", 3, version=1, token=2, data={"digest": "d3"}),
+        _done("b", 4.0, "read", 3, data={"digest": "d1"}),
     ],
     "a lease is taken, and the one under the token 2 was not given back": [
-        _done("a", 5.0, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None),
+        _done("a", 5.0, "acquire", [3, 1, None, {"digest": "d1"}], seconds=2.0, version=1, intent=None),
     ],
     "version 7 is to be replaced under a lease of version 1": [
-        _done("a", 2.9, "swap", None, version=7, token=2, data="d3"),
+        _done("a", 2.9, "swap", None, version=7, token=2, data={"digest": "d3"}),
     ],
-    "swap is interrupted": [_done("a", 2.9, "swap", "interrupted", version=1, token=2, data="d3")],
+    "a record is to be replaced without a lease, and a holds it, under 2": [
+        _done("a", 2.9, "swap", None, version=1, token=None, data={"digest": "d3"}),
+    ],
+    "the lease is said to be held at 59.900, and all that were given have ended": [
+        _done("b", at, "acquire", [None, 1, None, {"digest": "d1"}], seconds=2.0, version=1, intent=None)
+        for at in (20.0, 40.0, 60.0)  # a and b may each have had one without a line
+    ],
+    "swap is interrupted": [_done("a", 2.9, "swap", "interrupted", version=1, token=2, data={"digest": "d3"})],
 }
 
 
@@ -218,7 +288,7 @@ def _merged(folder: Path, written: list[dict[str, Any]]) -> Outcome:
     files = list[Path]()
     for by in ("a", "b"):
         files.append(folder / f"{by}.jsonl")
-        begin = {"toolfold": "trace", "format": 1, "by": by}
+        begin = {"toolfold": "trace", "format": 2, "by": by}
         mine = [begin, *(line for line in written if line["by"] == by)]
         files[-1].write_text("".join(f"{json.dumps(line)}\n" for line in mine), encoding="utf-8")
     return verify(files)
@@ -233,7 +303,7 @@ def test_what_two_processes_did_of_a_record_is_judged_by_when_it_began_and_ended
 
 
 def test_what_a_process_that_was_killed_may_have_done_is_believed(tmp_path: Path) -> None:
-    taken = _done("b", 2.9, "acquire", [3, 1, None, "d1"], seconds=2.0, version=1, intent=None)
+    taken = _done("b", 2.9, "acquire", [3, 1, None, {"digest": "d1"}], seconds=2.0, version=1, intent=None)
     assert _merged(tmp_path, [*BEGUN, taken]).problem is None  # a may have given the lease back before
 
 
@@ -263,24 +333,35 @@ def test_a_disk_that_is_full_stops_nothing_and_what_is_lost_is_counted(
 
 
 def test_a_file_of_the_greatest_size_is_followed_by_another_and_both_are_verified(tmp_path: Path) -> None:
+    for size in range(3000, 3800, 100):
+        file = tmp_path / f"{size}.jsonl"
+        anyio.run(used, made(["activate c"]), Trace(file, most=size))
+        before = file.with_name(f"{file.name}.1")
+        assert max(file.stat().st_size, before.stat().st_size) <= size
+        for files in ([file], [before], [before, file]):
+            assert verify(files).problem is None
+
+
+def test_a_file_of_an_older_format_is_followed_by_another(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
-    size = 2500
-    anyio.run(used, made(["activate c"]), Trace(file, most=size))
-    before = file.with_name("trace.jsonl.1")
-    assert max(file.stat().st_size, before.stat().st_size) <= size
-    for files in ([file], [before], [before, file]):
-        assert verify(files).problem is None
+    file.write_text(older := '{"toolfold":"trace","format":1,"by":"one"}\n', encoding="utf-8")
+    Trace(file).close()
+    assert file.with_name("trace.jsonl.1").read_text(encoding="utf-8") == older
+    assert verify([file]).problem is None
 
 
 def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
     file = tmp_path / "trace.jsonl"
-    begin = '{"toolfold":"trace","format":1,"by":"one"}\n'
+    begin = '{"toolfold":"trace","format":2,"by":"one"}\n'
     for text, why in (
         ("", "is empty"),
         ("hello\nyou\n", "is no JSON"),
         ("[1]\n", "is no line of a trace"),
         ('{"a": 1}\n', "does not begin as a trace does"),
-        (begin.replace(":1", ":2"), "this reads traces of format 1, not 2"),
+        (
+            begin.replace(":2", ":1"),
+            "this reads traces of format 2, not 1; the version of Toolfold that has written it",
+        ),
         ("xxxx", "does not begin as a trace does"),
         ("\0" * 64, "does not begin as a trace does"),
         ("\n \n", "does not begin as a trace does"),
@@ -299,7 +380,7 @@ def test_what_is_no_trace_is_refused(tmp_path: Path) -> None:
 def test_a_line_that_is_not_of_the_form_is_refused_where_traces_are_merged(tmp_path: Path) -> None:
     files = [tmp_path / "one", tmp_path / "two"]
     for file in files:
-        begin = f'{{"toolfold":"trace","format":1,"by":"{file.name}"}}\n'
+        begin = f'{{"toolfold":"trace","format":2,"by":"{file.name}"}}\n'
         file.write_text(f'{begin}{{"by":"{file.name}","key":"k","op":"acquire","gave":[]}}\n', encoding="utf-8")
     with pytest.raises(NotATrace, match="one, line 2 is no line of a trace: a value in it is none"):
         verify(files)

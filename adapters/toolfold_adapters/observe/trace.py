@@ -10,7 +10,7 @@ are no arguments, no results and no facts in it, but digests of records, which h
 
 Lines
 -----
-    {"toolfold": "trace", "format": 1, "by": …}   how a file begins, and how it goes on after a new start
+    {"toolfold": "trace", "format": 2, "by": …}   how a file begins, and how it goes on after a new start
     {"catalog": digest, "groups": …}              groups, exclusion sets, hooks and limits, before they are referred to
     {"by": …, "session": …, "what": …, …}         a step: what was asked for, planned, run, and where it ended
     {"by": …, "key": …, "op": …, "gave": …}       an operation of the store that changed a record, or was refused
@@ -18,8 +18,10 @@ Lines
     {"by": …, "lost": …}                          lines that could not be written
     {"by": …, "closed": true}                     the end of what a process wrote
 
-A set of groups is a hexadecimal number whose bits are theirs, in the order of the catalog's line. `data` is a digest of
-the text of a record: what was written, or found.
+A set of groups is a hexadecimal number whose bits are theirs, in the order of the catalog's line. A hook has its phase,
+its group, the phase that it undoes, how it ended if not well (`failed`, `cancelled`, or `lost` with its lease), and
+when. What a refusal is about has the numbers of its groups, as `of`. `data` is what was written to a record, or found
+there: a digest of its text, its open groups, and the changes of lists that its client is still to be notified of.
 """
 
 from __future__ import annotations
@@ -33,26 +35,50 @@ import sys
 import time
 from asyncio import CancelledError
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from errno import EEXIST
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from toolfold import Catalog, Created, Lease, Place, QuotaExceeded, Record, Snapshot, Store, ToolSet, events
+from toolfold import (
+    Catalog,
+    Created,
+    ExclusionConflict,
+    HookFailed,
+    Lease,
+    LeaseLost,
+    ParentInactive,
+    Place,
+    QuotaExceeded,
+    Record,
+    Snapshot,
+    Store,
+    ToolSet,
+    events,
+)
+from toolfold.spi import InThread, is_failure
 
 log = logging.getLogger("toolfold.trace")
 
-FORMAT = 1
+FORMAT = 2
 """The form of the lines."""
 MOST = 256 * 1024 * 1024
 """How many bytes a file has at most. What is written then begins a new one; the old one has the suffix `.1`."""
 
-_KINDS = (events.Stepped, events.HookBegan, events.HookEnded, events.SessionOpened, events.SessionEnded)
+_KINDS = (
+    events.Stepped,
+    events.Committed,
+    events.HookBegan,
+    events.HookEnded,
+    events.SessionOpened,
+    events.SessionEnded,
+)
 UNKNOWN, INTERRUPTED = "unknown", "interrupted"
 """What an operation gave that was not answered, and one whose caller was cancelled meanwhile."""
-_Hook = list[str]
+_Hook = list[str | float | None]
 T = TypeVar("T")
 
 
@@ -80,15 +106,20 @@ class Trace:
         self._by = by or secrets.token_hex(3)
         self._begin = f'{{"by":"{self._by}",'
         self._digests: WeakKeyDictionary[Catalog, str] = WeakKeyDictionary()
-        self._written: set[str] = set()
+        self._written: dict[str, str] = {}
         self._hooks: dict[str, list[_Hook]] = {}
+        self._lists: dict[str, str] = {}
         self._descriptor: int | None = None
         self._size = 0
         self._lost = 0
         self._continues = False
-        if file.is_file() and not _may_go_on(file):
+        begins = _begin_of(file) if file.is_file() else ()
+        if begins and not any(line.startswith(_TRACE) or b'"lost":' in line for line in begins):
             raise FileExistsError(EEXIST, "it has something else than a trace; name another file")
-        self._open()
+        if any(line.startswith(_TRACE) and _FORMAT not in line for line in begins):
+            self._begin_anew()
+        else:
+            self._open()
 
     def listen(self, tools: ToolSet) -> Callable[[], None]:
         """Write what the sessions of a tool set do from now on; return what ends that."""
@@ -115,11 +146,12 @@ class Trace:
         if isinstance(event, events.Stepped):
             self._stepped(event)
         elif isinstance(event, events.HookBegan):
-            hook = [event.phase, event.group] if event.undoes is None else [event.phase, event.group, event.undoes]
-            self._hooks.setdefault(event.session, []).append(hook)
+            self._hooks.setdefault(event.session, []).append([event.phase, event.group, event.undoes])
         elif isinstance(event, events.HookEnded):
-            if event.error is not None and (begun := self._hooks.get(event.session)):
-                begun[-1].append("failed")
+            if begun := self._hooks.get(event.session):
+                begun[-1] += [_how(event.error), round(self.now(), 3)]
+        elif isinstance(event, events.Committed):
+            self._lists[event.session] = " ".join(sorted(event.change.lists))
         elif isinstance(event, events.SessionOpened):
             self.write(f'{self._begin}"opened":{quoted(event.session)}}}')
         elif isinstance(event, events.SessionEnded):
@@ -138,14 +170,20 @@ class Trace:
         plans = ",".join([self._planned(one) for one in event.plans])
         parts.append(f'"plans":[{plans}],"events":"{" ".join(event.events)}"')
         if hooks := [one for one in self._hooks.pop(event.session, ()) if one[0] != "resume"]:
-            parts.append(f'"hooks":{json.dumps(hooks, separators=(",", ":"))}')
+            parts.append(f'"hooks":{_compact(hooks)}')
         parts.append(f'"ended":"{event.ended}","catalog":"{digest}","after":{_state(after)}')
         if event.version is not None:
             parts.append(f'"version":{event.version}')
         if event.is_shared:
             parts.append('"shared":true')
-        if event.error is not None:
-            parts.append(f'"error":"{type(event.error).__name__}"')
+        if event.is_interrupted:
+            parts.append('"interrupted":true')
+        if lists := self._lists.pop(event.session, ""):
+            parts.append(f'"lists":"{lists}"')
+        if (error := event.error) is not None:
+            parts.append(f'"error":"{type(error).__name__}"')
+            if of := _about(error):
+                parts.append(_asked("of", of, event.plans[-1].before.catalog.index if event.plans else {}))
         self.write(f"{self._begin}{','.join(parts)}}}")
 
     def _planned(self, one: events.Planning) -> str:
@@ -157,12 +195,12 @@ class Trace:
 
     def _digest(self, catalog: Catalog) -> str:
         """Write what a catalog is, unless the file has it, and return its digest."""
-        text = json.dumps(described(catalog), separators=(",", ":"))[1:-1]
+        text = _compact(described(catalog))[1:-1]
         digest = sha256(text.encode()).hexdigest()[:12]
-        if digest not in self._written:
-            self._written.add(digest)
-            self.write(f'{{"catalog":"{digest}",{text}}}')
         self._digests[catalog] = digest
+        if digest not in self._written:
+            self._written[digest] = line = f'{{"catalog":"{digest}",{text}}}'
+            self.write(line)
         return digest
 
     # -- the file -----------------------------------------------------------------------------------------------------
@@ -170,9 +208,9 @@ class Trace:
     def operation(self, key: str, operation: str, gave: object, began: float, given: Mapping[str, object]) -> None:
         """Write an operation of a store, with what it was given and gave, and when it began and ended."""
         at = self.now()
-        asked = "".join([f',"{name}":{json.dumps(value)}' for name, value in given.items()])
-        head = f'{self._begin}"at":{at:.3f},"key":{quoted(key)},"op":"{operation}"'
-        self.write(f'{head}{asked},"gave":{json.dumps(gave)},"took":{at - began:.3f}}}')
+        asked = "".join([f',"{name}":{_compact(value)}' for name, value in given.items()])
+        head = f'{self._begin}"at":{at:.6f},"key":{quoted(key)},"op":"{operation}"'
+        self.write(f'{head}{asked},"gave":{_compact(gave)},"took":{at - began:.6f}}}')
 
     def write(self, line: str) -> None:
         """Write a line, or count it as one that is lost."""
@@ -181,6 +219,11 @@ class Trace:
         data = f"{line}\n".encode()
         if self._size + len(data) > self._most:
             self._begin_anew()
+        self._put(data)
+
+    def _put(self, data: bytes) -> None:
+        if self._descriptor is None:
+            return
         if self._lost:
             data = f'\n{self._begin}"lost":{self._lost}}}\n'.encode() + data
         try:
@@ -193,6 +236,7 @@ class Trace:
             if not self._lost:
                 log.error("what sessions do can't be written to %s, and is left out: %s", self.file, error)
             self._lost += 1
+            self._written, self._digests = {}, WeakKeyDictionary()  # which may be what is lost
 
     def _open(self) -> None:
         self._descriptor = os.open(self.file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | _EXACT | _AT_ONCE, 0o600)
@@ -200,33 +244,56 @@ class Trace:
         self._size = found.st_size
         if sys.platform != "win32" and stat.S_ISREG(found.st_mode):
             os.fchmod(self._descriptor, 0o600)
-        self._written.clear()
-        self._digests = WeakKeyDictionary()
+        used = {*self._digests.values()}
+        self._written = {digest: line for digest, line in self._written.items() if digest in used}
         continues = ',"continues":true' if self._continues else ""
         self._continues = True
-        self.write(f'{{"toolfold":"trace","format":{FORMAT},"by":"{self._by}"{continues}}}')
+        begin = f'{{"toolfold":"trace","format":{FORMAT},"by":"{self._by}"{continues}}}'
+        self._put("".join(f"{line}\n" for line in (begin, *self._written.values())).encode())
 
     def _begin_anew(self) -> None:
-        """Go on in a new file, in place of the one before the last."""
+        """Go on in a new file, in place of the one before the last: this one is full, or has an older format."""
         self._size = 0
         self.abandon()
         try:
             self.file.replace(self.file.with_name(f"{self.file.name}.1"))
         except OSError as error:
-            log.error("%s has its greatest size, and can't be renamed: %s", self.file, error)
+            log.error("%s is to be followed by another, and can't be renamed: %s", self.file, error)
         try:
             self._open()
         except OSError as error:
             log.error("what sessions do is written no more, since %s can't be opened: %s", self.file, error)
 
 
-def _may_go_on(file: Path) -> bool:
-    """Return whether a file is empty, or begins as a trace does: the first line of one may be lost."""
+def _begin_of(file: Path) -> Sequence[bytes]:
+    """Return the first two lines of a file, since the first one of a trace may be lost; none if it is empty."""
     with file.open("rb") as opened:
         first = opened.read(4096).split(b"\n")[:2]
-    return first == [b""] or any(line.startswith(b'{"toolfold":"trace"') or b'"lost":' in line for line in first)
+    return () if first == [b""] else first
 
 
+def _how(error: BaseException | None) -> str | None:
+    """Return how a hook ended, if not well."""
+    if error is None:
+        return None
+    return "lost" if isinstance(error, LeaseLost) else "failed" if is_failure(error) else "cancelled"
+
+
+def _about(error: BaseException) -> Sequence[str]:
+    """Return the groups that an error is about."""
+    match error:
+        case ParentInactive():
+            return (error.group, error.parent)
+        case ExclusionConflict():
+            return error.groups
+        case HookFailed():
+            return (error.group,)
+        case _:
+            return ()
+
+
+_TRACE, _FORMAT = b'{"toolfold":"trace"', f'"format":{FORMAT},'.encode()
+_compact = json.JSONEncoder(separators=(",", ":")).encode
 _EXACT = getattr(os, "O_BINARY", 0)
 _AT_ONCE = getattr(os, "O_NONBLOCK", 0)
 """Has a pipe that nobody reads be an error, and not be waited for."""
@@ -248,12 +315,7 @@ def _state(snapshot: Snapshot) -> str:
 def described(catalog: Catalog) -> dict[str, object]:
     """Return what steps depend on in a catalog, as JSON."""
     forest, quota = catalog.forest, catalog.quota
-    hooks = {
-        str(number): [*(phase for phase in ("on_activate", "on_deactivate") if getattr(one, phase) is not None)]
-        + ([] if one.on_rollback is None else ["on_rollback" if one.on_rollback else "no_rollback"])
-        for number, one in enumerate(catalog.hooks)
-        if one is not None
-    }
+    hooks = {str(number): _phases(one) for number, one in enumerate(catalog.hooks) if one is not None}
     about: dict[str, object] = {
         "groups": list(forest.paths),
         "exclusions": sorted(sorted(map(forest.number, one)) for one in forest.exclusions),
@@ -269,6 +331,16 @@ def described(catalog: Catalog) -> dict[str, object]:
         if cap:
             about[name] = {"most": cap.most, "base": cap.base, "weights": list(cap.weights)}
     return about
+
+
+def _phases(hooks: Any) -> list[str]:
+    """Return the phases that a group has hooks for, and what else of its hooks a step depends on."""
+    known = [phase for phase in ("on_activate", "on_deactivate") if getattr(hooks, phase) is not None]
+    if hooks.on_rollback is not None:
+        known.append("on_rollback" if hooks.on_rollback else "no_rollback")
+    if any(isinstance(one, InThread) for one in (hooks.on_activate, hooks.on_deactivate, hooks.on_rollback)):
+        known.append("in_thread")
+    return known
 
 
 class TracedStore:
@@ -295,7 +367,7 @@ class TracedStore:
     async def create(self, key: str, data: object, place: Place, lifetime: float) -> Created:
         """Create a record."""
         doing = self._store.create(key, data, place, lifetime)
-        created = await self._written(doing, key, "create", data=_digest(data))
+        created = await self._written(doing, key, "create", data=_said(data))
         if isinstance(created, int):
             self._versions[key] = created
         return created
@@ -308,13 +380,13 @@ class TracedStore:
             self._versions.pop(key, None)
         elif self._versions.get(key) != record.version:
             self._versions[key] = record.version
-            self._trace.operation(key, "read", record.version, began, {"data": _digest(record.data)})
+            self._trace.operation(key, "read", record.version, began, {"data": _said(record.data)})
         return record
 
     async def swap(self, key: str, version: int, data: object, token: int | None = None) -> int | None:
         """Replace the data."""
         doing = self._store.swap(key, version, data, token)
-        after = await self._written(doing, key, "swap", version=version, token=token, data=_digest(data))
+        after = await self._written(doing, key, "swap", version=version, token=token, data=_said(data))
         if after is not None:
             self._versions[key] = after
         return after
@@ -364,13 +436,21 @@ class TracedStore:
 
 def _as_given(gave: object) -> object:
     if isinstance(gave, Lease):
-        return [gave.token, gave.record.version, gave.record.intent, _digest(gave.record.data)]
+        return [gave.token, gave.record.version, gave.record.intent, _said(gave.record.data)]
     return gave
 
 
-def _digest(data: object) -> str:
-    """Return a digest of a record's data; an empty one for what no engine could have as a text."""
+def _said(data: object) -> dict[str, object]:
+    """Return what a record's data says, as far as it is written; nothing of what no engine could have as a text."""
     try:
-        return sha256(str(data).encode()).hexdigest()[:12]
+        text = str(data)
     except QuotaExceeded:
-        return ""
+        return {}
+    said: dict[str, object] = {"digest": sha256(text.encode()).hexdigest()[:12]}
+    with suppress(ValueError, LookupError, TypeError, RecursionError):  # which is damaged, or of another version
+        found = json.loads(text)
+        beside = found["beside"]
+        said["open"] = found["active"]
+        if beside["notifies"]:
+            said["pending"] = [" ".join(kinds) for kinds in beside["pending"]]
+    return said

@@ -184,6 +184,7 @@ class Stepped:
         after: The state of the session from now on.
         version: The version of its record; `None` if it has none.
         is_shared: Whether other processes may have the session, too.
+        is_interrupted: Whether its caller was cancelled during a hook.
         error: What is raised, if it is.
     """
 
@@ -197,6 +198,7 @@ class Stepped:
     after: Snapshot
     version: int | None
     is_shared: bool
+    is_interrupted: bool
     error: BaseException | None
 
 

@@ -296,6 +296,7 @@ class Performer:
             session.state.now,
             None if journal is None else journal.version,
             journal is not None and not journal.is_local,
+            self.interruption is not None,
             error,
         )
         self._observers.notify(event)

@@ -39,6 +39,10 @@ def union(numbers: Iterable[int]) -> int:
     return found
 
 
+class NotASystem(Exception):
+    """Groups exclude one another that can't; the message says which."""
+
+
 @frozen
 class Cap:
     """The most that groups may weigh together; `base` is what there is without any."""
@@ -78,6 +82,7 @@ class System:
     evicts: bool = False
     caps: tuple[Cap, ...] = ()
     _results: dict[Any, Any] = field(init=False, factory=dict[Any, Any], repr=False)
+    _groups: dict[str, tuple[Order, int]] = field(init=False, factory=dict[str, "tuple[Order, int]"], repr=False)
     _legal: dict[int, bool] = field(init=False, factory=dict[int, bool], repr=False)
 
     @cached_property
@@ -93,7 +98,10 @@ class System:
 
     @classmethod
     def read(cls, data: Mapping[str, Any]) -> System:
-        """Return the system in JSON; raises `KeyError`, `ValueError`, `TypeError` if it is none."""
+        """Return the system in JSON; raises `KeyError`, `ValueError`, `TypeError` if it is none.
+
+        `NotASystem` if no groups may be so (SPEC REG-3).
+        """
         paths = tuple(map(str, data["groups"]))
         index = {path: number for number, path in enumerate(paths)}
         above = [union(index[path[:at]] for at, char in enumerate(path) if char == ".") for path in paths]
@@ -104,6 +112,8 @@ class System:
         for excluded in data["exclusions"]:
             for number in excluded:
                 partners[number] |= union(excluded) & ~(1 << number)
+                if above[number] & union(excluded):
+                    raise NotASystem(f"{paths[number]} and a group that contains it exclude one another")
         return cls(
             paths,
             tuple(above),
@@ -114,6 +124,16 @@ class System:
             bool(data.get("evicts", False)),
             tuple(Cap(**data[name]) for name in ("count", "length") if name in data),
         )
+
+    def groups(self, text: str) -> tuple[Order, int]:
+        """Return the groups whose set is a hexadecimal number, in canonical order, and that set."""
+        found = self._groups.get(text)
+        if found is None:
+            if len(self._groups) > MOST:
+                self._groups.clear()
+            number = int(text, 16)
+            found = self._groups[text] = (tuple(members(number)), number)
+        return found
 
     def is_legal(self, groups: int) -> bool:
         """Return whether groups may be open together (SPEC INV-1, INV-2)."""
@@ -179,10 +199,11 @@ class System:
         for number in sorted({*opened}):
             run.send("activate", number)
             if run.refused:
-                return Result("ParentInactive", ())
+                above = members(self.ancestors[number] & ~run.active)
+                return Result("ParentInactive", (), named=(number, *above[:1]))
             wanted |= 1 << number
-            if wanted & ~run.active:
-                return Result("ExclusionConflict", ())
+            if displaced := members(wanted & ~run.active):
+                return Result("ExclusionConflict", (), named=(displaced[0], number))
         return run.result()
 
     def close(self, before: Order, kept: int = 0) -> Result:
@@ -210,18 +231,22 @@ MOST = 100_000
 
 @frozen
 class Result:
-    """The result of a request: why it is refused, or the groups that are open then, and those set up and torn down."""
+    """The result of a request: why it is refused, or the groups that are open then, and those set up and torn down.
+
+    `named` are the groups that a refusal is about.
+    """
 
     refusal: Refusal
     order: Order
     active: int = 0
     set_up: int = 0
     torn_down: int = 0
+    named: tuple[int, ...] = ()
 
     def ordered(self, before: Order) -> Result:
         """Return it with the groups in the order in which they were opened."""
         if self.refusal:
-            return Result(self.refusal, before)
+            return Result(self.refusal, before, named=self.named)
         stay = [number for number in before if self.active >> number & 1]
         new = members(self.active & ~union(stay))
         return Result("", (*stay, *new), self.active, self.set_up, self.torn_down)

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 from attrs import define, field
 
-from .reading import NotAllowed
+from .reading import NotAllowed, digest_of
 
 SKEW = 0.05
 """Seconds by which the clocks of two processes may differ, and those of one and of the store."""
@@ -37,6 +37,7 @@ class Lease:
         gone: When one ended that has.
         is_of_step: Whether it was taken for a step, and not to look for what was left.
         is_open: Whether its holder has not tried to give it back.
+        latest: When it ends at the latest, unless it is renewed.
         used: When the last operation that was done under it began.
         last: When the last operation ended that its holder made of this record.
         doubts: What others did while it was held, unless an operation that gave it back has a line that is yet to come:
@@ -52,6 +53,7 @@ class Lease:
     gone: float = inf
     is_of_step: bool = True
     is_open: bool = True
+    latest: float = inf
     used: float = 0.0
     last: float = 0.0
     doubts: list[tuple[float, str]] = field(factory=list[tuple[float, str]])
@@ -76,6 +78,11 @@ class Lease:
             if ended < before - SKEW:
                 raise NotAllowed(why)
 
+    def judge_end(self) -> None:
+        """Raise `NotAllowed` for what was done under it after its end; a renewal may have a later line."""
+        if self.used > self.latest + SKEW:
+            raise NotAllowed(f"an operation is done under the token {self.token}, whose lease had ended before")
+
 
 @define
 class Intervals:
@@ -83,19 +90,25 @@ class Intervals:
 
     Attributes:
         cut: The processes whose trace has no end.
+        is_ordered: Whether operations come in the order in which they ended.
         made: Versions, in order, with when the operations that made them ended.
         replaced: The versions that were replaced.
         data: The digests of what versions have.
         known: The greatest version that an operation was the latest to begin with, and when that was.
         leases: Leases, in order.
+        spans: From when until when a lease may have been held.
+        claims: When a lease was said to be held by another, and for how long the caller would have had it.
     """
 
     cut: Set[str] = frozenset()
+    is_ordered: bool = True
     made: dict[int, float] = field(factory=dict[int, float])
     replaced: dict[int, int] = field(factory=dict[int, int])
     data: dict[int, str] = field(factory=dict[int, str])
     known: dict[int, float] = field(factory=dict[int, float])
     leases: dict[int, Lease] = field(factory=dict[int, Lease])
+    spans: list[tuple[float, float]] = field(factory=list[tuple[float, float]])
+    claims: list[tuple[float, float]] = field(factory=list[tuple[float, float]])
 
     def take(self, data: Mapping[str, Any]) -> None:
         """Take an operation into account; raises `NotAllowed`."""
@@ -108,7 +121,9 @@ class Intervals:
             case "create" if isinstance(gave, int) and not isinstance(gave, bool):
                 self._make(gave, data, ended)
             case "read" if isinstance(gave, int):
-                self._know(gave, data.get("data", ""), began)
+                self._know(gave, digest_of(data.get("data")), began)
+            case "swap" if data["token"] is None and (held := self._held(by)):
+                raise NotAllowed(f"a record is to be replaced without a lease, and {by} holds it, under {held}")
             case "swap" if isinstance(gave, int):
                 self._know(data["version"], "", began)
                 if (other := self.replaced.setdefault(data["version"], gave)) != gave:
@@ -117,21 +132,39 @@ class Intervals:
                 self._make(gave, data, ended)
             case "acquire" if isinstance(gave, list):
                 token, version, _, *found = cast("tuple[Any, ...]", gave)
-                self._know(version, found[0] if found else "", began)
-                if token is not None:
+                self._know(version, digest_of(found[0] if found else None), began)
+                if token is None:
+                    self.claims.append((began, data["seconds"]))
+                else:
                     lease = Lease(token, by, version, ended, began + data["seconds"], last=ended)
+                    lease.latest = ended + data["seconds"]
                     lease.is_of_step = lease.is_open = bool(data["version"])
                     self._give(lease, began)
+            case "acquire" if gave is not None:
+                self.spans.append((began, ended + data["seconds"]))
             case "intend" | "renew" | "delete" if gave is True:
                 self._change(f"has an operation {data['op']} done", data, began, ended)
             case "swap" | "intend" | "renew" | "delete" if gave is None or gave is False:
                 self._refuse(data, ended)
             case _:
                 pass
+        if (
+            data["op"] == "renew"
+            and gave is not False
+            and (own := self.leases.get(cast("int", data["token"]))) is not None
+        ):
+            own.latest = max(own.latest, ended + data["seconds"])
         self._let_go(data, began)
-        for kept in (self.made, self.replaced, self.data, self.known, self.leases):
+        if len(self.leases) > KEPT:
+            lease = self.leases.pop(next(iter(self.leases)))
+            lease.judge_end()
+            self.spans.append((lease.ended, lease.until))
+        for kept in (self.made, self.replaced, self.data, self.known):
             if len(kept) > KEPT:
                 del kept[next(iter(kept))]
+        if len(self.claims) > KEPT * KEPT and self.is_ordered:
+            self._judge_claims()
+            del self.claims[:], self.spans[:-KEPT]
 
     # -- versions -----------------------------------------------------------------------------------------------------
 
@@ -140,7 +173,7 @@ class Intervals:
             if known < version and began > ended + SKEW:
                 raise NotAllowed(f"version {version} is made, and {known} was found {began - ended:.3f} s afterwards")
         self.made[version] = ended
-        self._compare(version, data.get("data", ""))
+        self._compare(version, digest_of(data.get("data")))
 
     def _know(self, version: int, data: str, began: float) -> None:
         """Note that a version was the record's during an operation."""
@@ -166,6 +199,26 @@ class Intervals:
             if other.token < lease.token and other.used > lease.ended + SKEW:
                 raise NotAllowed(f"the lease is given, and an operation is done later under its token {other.token}")
         self.leases[lease.token] = lease
+
+    def _held(self, by: str) -> int | None:
+        """Return the token of the lease that a process has for a step, and has not tried to give back."""
+        return next(
+            (one.token for one in self.leases.values() if one.by == by and one.is_open and one.is_of_step), None
+        )
+
+    def _may_be_held(self, at: float, seconds: float) -> bool:
+        """Return whether a lease may be held at a time, as far as lines say: a renewal may have none."""
+        now = ((one.ended, one.until) for one in self.leases.values())
+        return any(since - seconds <= at <= until + seconds + SKEW for since, until in (*self.spans, *now))
+
+    def _judge_claims(self) -> None:
+        """Raise `NotAllowed` for leases that nobody can have; a process without an end may have one without a line."""
+        windows, end = 0, 0.0
+        for at, seconds in sorted(self.claims):
+            if at > end and not self._may_be_held(at, seconds):
+                windows, end = windows + 1, at + 2 * seconds
+                if windows > len(self.cut):
+                    raise NotAllowed(f"the lease is said to be held at {at:.3f}, and all that were given have ended")
 
     def _change(self, what: str, data: Mapping[str, Any], began: float, ended: float) -> None:
         """Compare an operation that was done with who held the lease then."""
@@ -212,8 +265,10 @@ class Intervals:
 
     def finish(self) -> None:
         """Take the end of the trace into account; raises `NotAllowed`."""
+        self._judge_claims()
         for lease in self.leases.values():
             if lease.by not in self.cut:
                 lease.judge()
+                lease.judge_end()
                 if lease.is_open:
                     raise NotAllowed(f"{lease.by} has not given back the lease under the token {lease.token}")

@@ -14,7 +14,7 @@ from typing import Any, BinaryIO, cast
 
 from attrs import evolve, frozen
 
-FORMAT = 1
+FORMAT = 2
 """The form of the lines that is known here."""
 
 
@@ -50,6 +50,11 @@ class Line:
         if session is None:
             return None
         return str(session) if data.get("shared") or "/" in session else f"{session} of {data.get('by')}"
+
+
+def digest_of(said: object) -> str:
+    """Return the digest of what a record says; an empty text if there is none."""
+    return str(cast("dict[str, Any]", said).get("digest", "")) if isinstance(said, dict) else ""
 
 
 def no_line(line: Line, error: Exception) -> NotATrace:
@@ -121,7 +126,8 @@ def _read(file: Path, opened: BinaryIO) -> Iterator[Line]:
             raise NotATrace(f"{file}, line {broken} is no JSON.")
         broken = 0
         if "toolfold" in data and (data["toolfold"] != "trace" or data.get("format") != FORMAT):
-            raise NotATrace(f"{file}, line {number}: this reads traces of format {FORMAT}, not {data.get('format')!r}.")
+            has = f"this reads traces of format {FORMAT}, not {data.get('format')!r}"
+            raise NotATrace(f"{file}, line {number}: {has}; the version of Toolfold that has written it reads it.")
         if not begun and "toolfold" not in data and "lost" not in data:
             raise _not_begun(file)
         if not isinstance(data.get("by", ""), str):

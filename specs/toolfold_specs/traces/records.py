@@ -24,6 +24,7 @@ class Record:
         token: The token of its lease; 0 if nobody holds it, `None` if that is not known.
         until: When its lease ends at the earliest, by the clock of who has it.
         intent: The hooks to undo, as a text; `NONE` if there are none, `None` if it is not known.
+        found: The version that was read, and whose maker has no line yet.
         is_ordered: Whether operations come in the order in which they ended, so that refusals can be judged.
         ended: When the last operation of each process ended.
         cut: The processes whose trace has no end.
@@ -36,6 +37,7 @@ class Record:
     token: int | None = None
     until: float = 0.0
     intent: str | None = None
+    found: int | None = None
     is_ordered: bool = True
     cut: Set[str] = frozenset()
     ended: dict[str, float] = field(factory=dict[str, float])
@@ -43,7 +45,7 @@ class Record:
     times: Intervals = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self.times = Intervals(self.cut)
+        self.times = Intervals(self.cut, self.is_ordered)
 
     def take(self, data: Mapping[str, Any], rest: Set[str] = frozenset()) -> None:
         """Take an operation into account; raises `NotAllowed`.
@@ -108,6 +110,8 @@ class Record:
             if gave == "exists" and self.version == 0 and self.last and self.is_ordered:
                 raise NotAllowed("the record is said to exist, and was deleted")
             return
+        if self._was_found(gave):
+            return
         if self.version:
             raise NotAllowed(f"a record is created, and there is one of version {self.version}")
         self._number(gave)
@@ -123,8 +127,13 @@ class Record:
     def _found(self, version: int) -> None:
         """A version is found that may be one that another process wrote, who has no trace here."""
         if version != self.version:
-            self.version, self.last = version, max(self.last, version)
+            self.version, self.last, self.found = version, max(self.last, version), version
             self.token = self.intent = None
+
+    def _was_found(self, number: int) -> bool:
+        """Return whether a version that is made now was read before its maker was answered."""
+        was_found, self.found = number == self.found, None
+        return was_found
 
     def _swap(self, data: Mapping[str, Any]) -> None:
         version, token, gave = data["version"], data["token"], data["gave"]
@@ -134,6 +143,8 @@ class Record:
                 raise NotAllowed(
                     f"version {version} is not replaced, and it is the record's, and nothing is in the way"
                 )
+            return
+        if self._was_found(gave):
             return
         if self.version is not None and version != self.version:
             raise NotAllowed(f"version {version} is replaced, and the record has version {self.version}")

@@ -16,6 +16,7 @@ from attrs import define, field, frozen
 from ..machine import life
 from ..machine.life import Hook, Life, hooks_of, phases_of
 from ..machine.regions import Order, Result, System, members, union
+from .intervals import SKEW
 from .reading import NotAllowed
 
 REFUSALS = frozenset({"GroupNotFound", "ParentInactive", "ExclusionConflict", "QuotaExceeded"})
@@ -35,7 +36,9 @@ class State:
     @classmethod
     def read(cls, system: System, data: Any) -> State:
         """Return the state in a line."""
-        order = tuple(members(int(data, 16))) if isinstance(data, str) else tuple(map(int, data))
+        if isinstance(data, str):
+            return cls(system, *system.groups(data))
+        order = tuple(map(int, data))
         return cls(system, order, union(order))
 
     def within(self, system: System) -> State:
@@ -67,6 +70,10 @@ class Session:
         known: The version that each process knew at the end of its last step.
         reads: The greatest version that each process has read before its last step but one, before its last, and since.
         inherited: By version, the groups that were inherited, as far as they are known.
+        says: By version, what the record says.
+        replaced: By version, the one that it has replaced, and the token under which that was done.
+        until: When the lease of each process ends at the earliest.
+        found: The versions that each process has read since its last write, with when that was.
     """
 
     now: State | None = None
@@ -81,34 +88,47 @@ class Session:
     known: dict[str, int] = field(factory=dict[str, int])
     reads: dict[str, list[int]] = field(factory=dict[str, list[int]])
     inherited: dict[int, tuple[System, int]] = field(factory=dict[int, "tuple[System, int]"])
+    says: dict[int, Mapping[str, Any]] = field(factory=dict[int, Mapping[str, Any]])
+    replaced: dict[int, tuple[int, int | None]] = field(factory=dict[int, "tuple[int, int | None]"])
+    until: dict[str, float] = field(factory=dict[str, float])
+    found: dict[str, list[tuple[float, int]]] = field(factory=dict[str, "list[tuple[float, int]]"])
 
     def wrote(self, data: Mapping[str, Any]) -> None:
         """Take an operation of the store into account: what it wrote was the state before, unless a step says more."""
         by, gave = str(data.get("by")), cast("object", data["gave"])
         self._record(by, data)
+        if data["op"] == "swap":
+            self._check_version(by, data)
+        kept: dict[int, Any]
+        for kept in (self.at, self.inherited, self.says, self.replaced):
+            if len(kept) > KEPT:
+                del kept[min(kept)]
         if data["op"] not in ("read", "renew"):  # which other requests make meanwhile
             self.guessed -= self.written.get(by, set())
         match data["op"]:
             case "read":
                 self.reads.setdefault(by, [0, 0, 0])[2] = int(data["gave"])
+                self.says.setdefault(int(data["gave"]), data["data"])
+                self.found.setdefault(by, []).append((data["at"], int(data["gave"])))
             case "create" if isinstance(gave, int):
                 self._forget()
+                self.says[gave] = data["data"]
                 self.written.setdefault(by, set()).add(gave)
             case "swap" if isinstance(gave, int):
                 self.written.setdefault(by, set()).add(gave)
+                self.says[gave], self.replaced[gave] = data["data"], (data["version"], data["token"])
                 if (inherited := self.inherited.get(data["version"])) is not None:
                     self.inherited[gave] = inherited
                 if (state := self.at.get(data["version"])) is not None:
                     self.at[gave] = state
                     self.guessed.add(gave)
-                for kept in (self.at, self.inherited):
-                    if len(kept) > KEPT:
-                        del kept[min(kept)]
             case "acquire" if isinstance(gave, list):
-                token, version, found, *_ = cast("tuple[Any, ...]", gave)
+                token, version, found, said = cast("tuple[Any, ...]", gave)
+                self.says.setdefault(version, said)
                 if token is None or not data["version"]:  # which is no step's, but only looks for what was left
                     return
                 self.tokens[by] = token
+                self.until[by] = data["at"] - data.get("took", 0.0) + data["seconds"]
                 intent: str | None = found or (data["intent"] if data["version"] == version else None)
                 if intent is not None:
                     self.intents.setdefault(by, []).append(intent)
@@ -116,6 +136,8 @@ class Session:
                     self.left.setdefault(by, []).append(found)
             case "intend" if gave is True and data["intent"] is not None:
                 self.intents.setdefault(by, []).append(data["intent"])
+            case "renew" if gave is True and data["token"] == self.tokens.get(by):
+                self.until[by] = data["at"] - data.get("took", 0.0) + data["seconds"]
             case "release" if data["token"] == self.tokens.get(by):  # after a step
                 self.intents.pop(by, None)
                 self.left.pop(by, None)
@@ -124,12 +146,22 @@ class Session:
             case _:
                 pass
 
+    def _check_version(self, by: str, data: Mapping[str, Any]) -> None:
+        """Compare the version that is to be replaced with what was read before; what is read meanwhile waits for it."""
+        began = data["at"] - data.get("took", 0.0)
+        known = max((version for at, version in self.found.pop(by, ()) if at < began), default=0)
+        if data["version"] < known:
+            raise NotAllowed(f"version {data['version']} is to be replaced, and version {known} was read before that")
+
     def _forget(self) -> None:
         """There is another record of the same key from now on, or none."""
         self.at.clear()
         self.known.clear()
         self.reads.clear()
         self.inherited.clear()
+        self.says.clear()
+        self.replaced.clear()
+        self.found.clear()
 
     def _record(self, by: str, data: Mapping[str, Any]) -> None:
         """Take into account what is recorded to be undone; raises `NotAllowed` where it stays after a step."""
@@ -170,7 +202,11 @@ class StepOf:
         self.last: State | None = None
         self.result: Result | None = None
         self.intents: list[str] = []
-        self.hooks: list[Sequence[str]] = list(data.get("hooks", ()))
+        self.hooks: list[Sequence[Any]] = list(data.get("hooks", ()))
+        self.is_cancelled = False
+        self.has_failed = False
+        self.has_undone = False
+        self.stopped_by: Hook | None = None
         self.plans = list(data["plans"])
         self.inherited = 0
 
@@ -191,6 +227,8 @@ class StepOf:
             raise NotAllowed(f"the step is {data['ended']}, and is to be {at.state}")
         if self.hooks:
             raise NotAllowed(f"{_said(self.hooks[0])} ran, and was not to run")
+        if "hooks" in data or "interrupted" in data:
+            self._check_caller(at.state)
         self._check_end()
         self._check_record()
         if self.is_shared:
@@ -198,6 +236,24 @@ class StepOf:
             self.session.known[self.by] = data["version"]
             reads = self.session.reads.setdefault(self.by, [0, 0, 0])
             reads[:2] = max(reads[:2]), reads[2]
+
+    def _check_caller(self, ended: str) -> None:
+        """Compare what the caller is told with how hooks ended (SPEC HOOK-6)."""
+        is_interrupted, error = bool(self.data.get("interrupted")), self.data.get("error")
+        if self.is_cancelled and not is_interrupted:
+            raise NotAllowed("a hook was cancelled, and its caller was not")
+        may_go_on = self.is_cancelled or self.has_failed or self.has_undone or self.data["what"] == "close"
+        if is_interrupted and not may_go_on:
+            raise NotAllowed("the caller was cancelled during a hook, and the step went on")
+        if ended == "aborted" and is_interrupted and error not in OF_OTHERS:
+            raise NotAllowed(f"the caller was cancelled, and the step is given up as {error}")
+        if error == "HookFailed" and not is_interrupted and self.stopped_by is not None:
+            self._check_named((self.last.system.index.get(self.stopped_by[1], -1),) if self.last else ())
+
+    def _check_named(self, named: tuple[int, ...]) -> None:
+        """Compare the groups that an error is about with those that it is to be about."""
+        if (of := tuple(self.data.get("of", ()))) != named:
+            raise NotAllowed(f"the error is about the groups {of}, and is to be about {named}")
 
     def _phases(self, system: System) -> life.Phases:
         return phases_of(system.paths, system.hooks)
@@ -267,6 +323,8 @@ class StepOf:
         error = self.data.get("error")
         if result.refusal and error != result.refusal:
             raise NotAllowed(f"the request is to be refused as {result.refusal}, not as {error}")
+        if result.refusal:
+            self._check_named(result.named)
         if not result.refusal and error not in OF_OTHERS:
             raise NotAllowed(f"the request is refused as {error}, and the specification allows it")
 
@@ -306,14 +364,29 @@ class StepOf:
             raise NotAllowed("a hook is to be undone that nothing undoes")
         if self.is_shared:
             self._intended(at.intent)
-        ran = self.hooks[0] if self.hooks else None
-        if ran is None or tuple(ran[: len(due)]) != due or len(ran) > len(due) + (ran[-1] == "failed"):
-            if event == "lost" and ran is None:
-                return
+        ran = self.hooks.pop(0) if self.hooks else None
+        if ran is None and event == "lost":
+            return
+        if ran is None or _as_due(ran) != due:
             raise NotAllowed(f"{_said(due)} was to run, and {'nothing' if ran is None else _said(ran)} did")
-        failed = self.hooks.pop(0)[-1] == "failed"
-        if event != "lost" and failed != (event == "failed"):
-            raise NotAllowed(f"{_said(due)} {'failed' if failed else 'succeeded'}, and counts as one that {event}")
+        how, ended = ran[3:] if len(ran) > 3 else ("", 0.0)
+        if how and at.state != "rolling_back":
+            self.stopped_by = due
+        if event != "lost" and bool(how) != (event == "failed"):
+            raise NotAllowed(f"{_said(due)} {how or 'succeeded'}, and counts as one that {event}")
+        self.has_failed = self.has_failed or bool(how)
+        self._check_cancellation(at, due, how == "cancelled" or event == "cancelled")
+        until = self.session.until.get(self.by) if self.is_shared else None
+        if not how and until is not None and ended > until + SKEW and "in_thread" not in at.phases(due[1]):
+            raise NotAllowed(f"{_said(due)} went on, and succeeded, {ended - until:.1f} s after its lease had ended")
+
+    def _check_cancellation(self, at: Life, hook: Hook, is_cancelled: bool) -> None:
+        """Compare a hook that ended with whether a cancellation may end it: none that undoes another (SPEC HOOK-5)."""
+        undoes = at.state == "rolling_back"
+        if is_cancelled and (undoes or self.is_cancelled or self.data["what"] == "close"):
+            raise NotAllowed(f"{_said(hook)} was cancelled, which was to run to its end")
+        self.is_cancelled = self.is_cancelled or is_cancelled
+        self.has_undone = self.has_undone or undoes
 
     def _left(self, at: Life) -> tuple[Hook, ...]:
         """Return the hooks that another process has left, which were found with the lease."""
@@ -375,17 +448,31 @@ class StepOf:
                 for name in ("open", "close")
             )
             result = system.request(moved.order, opened, closed)
-            return None if result.refusal else State(system, result.order, result.active)
+            if result.refusal:
+                return None
+            again, planned = (
+                (of.named(one.set_up), of.named(one.torn_down))
+                for of, one in ((system, result), (self.last.system, self.result))
+            )
+            if again != planned:
+                raise NotAllowed(
+                    f"the catalog has changed: {again[0]} open and {again[1]} close in it, and nothing else"
+                )
+            return State(system, result.order, result.active)
         return None
 
     def _check_record(self) -> None:
         """Compare what was done with what was recorded."""
-        if not self.is_shared or not self.whole:
+        if not self.is_shared:
             return
-        written = self.session.written.pop(self.by, set())
-        self.session.guessed -= written
-        intents = self.session.intents.pop(self.by, [])
-        left = self.session.left.pop(self.by, [])
+        session = self.session
+        written = session.written.pop(self.by, set())
+        session.guessed -= written
+        intents, left = session.intents.pop(self.by, []), session.left.pop(self.by, [])
+        if not self.whole:
+            return
+        for version in written:
+            self._check_written(version)
         if left and not self.data["events"].endswith("lost"):
             raise NotAllowed(f"another process has left {left[0]} to be undone, and they are not undone")
         if self.data["ended"] == "committed" and self.data["version"] not in written:
@@ -394,7 +481,52 @@ class StepOf:
         if missing:
             raise NotAllowed(f"hooks ran, and the record did not name {missing[0]} as those to be undone")
 
+    def _check_written(self, version: int) -> None:
+        """Compare what a record says with what the step, or one of those before it, left open (SPEC STO-1, NTF-1)."""
+        session, data = self.session, self.data
+        replaced, token = session.replaced.get(version, (0, None))
+        said, before = session.says.get(version, {}), session.says.get(replaced, {})
+        found, is_own = said.get("open"), data["ended"] == "committed" and version == data["version"]
+        if is_own and replaced and token is None and _is_leased(data["events"].split()):
+            raise NotAllowed(f"version {version} was written without the lease under which the step was made")
+        if found is None:
+            return
+        if is_own:
+            system = self.systems[data["catalog"]]
+            known = [path for path in found if path in system.index]
+            after = State.read(system, data["after"])
+            if len(known) != len(found) or system.masked(known) != after.groups:
+                raise NotAllowed(f"the record says that {', '.join(found) or 'none'} are open, and {after} are")
+        elif not set(found) <= set(before.get("open", found)):
+            raise NotAllowed(f"version {version} says that {', '.join(found)} are open, and no step has opened them")
+        if "pending" in before and "pending" in said:
+            self._check_pending(before["pending"], said["pending"], is_own)
 
-def _said(hook: Sequence[str]) -> str:
-    undoes = f", which undoes {hook[2]}," if len(hook) > 2 and hook[2] != "failed" else ""
+    def _check_pending(self, before: Sequence[str], after: Sequence[str], is_own: bool) -> None:
+        """Compare what the client is still to be notified of: a step adds what it changed, a claim takes all out."""
+        lists = self.data.get("lists", "") if is_own else ""
+        rest = sorted({*lists.split(), *(kind for kinds in before[PENDING - 1 :] for kind in kinds.split())})
+        expected = [*before[: PENDING - 1], " ".join(rest)] if lists else [*before]
+        if after != expected and (is_own or after):
+            raise NotAllowed(f"the changes of lists that are pending are {after}, and are to be {expected}")
+
+
+PENDING = 16
+"""Of how many steps the client of a session may still have to be notified (SPEC STO-7)."""
+
+
+def _is_leased(events: Sequence[str]) -> bool:
+    """Return whether a step has the lease of its record at its end, which `settled` gives back."""
+    last = max((place for place, event in enumerate(events) if event == "settled"), default=-1)
+    return not {"leased", "intended"}.isdisjoint(events[last + 1 :])
+
+
+def _as_due(ran: Sequence[Any]) -> Hook:
+    """Return a hook that ran as one that is to run."""
+    phase, path, undoes = ran[:3]
+    return (phase, path) if undoes is None else (phase, path, undoes)
+
+
+def _said(hook: Sequence[Any]) -> str:
+    undoes = f", which undoes {hook[2]}," if len(hook) > 2 and hook[2] else ""
     return f"{hook[0]} of {hook[1]}{undoes}"

@@ -19,7 +19,10 @@ def shown(problem: Problem) -> Iterator[str]:
     yield ""
     when = datetime.fromtimestamp(data["at"], UTC).isoformat(" ", "milliseconds") if "at" in data else ""
     about = {"session": data.get("session") or data.get("key", ""), "process": data.get("by", ""), "time": when}
-    about |= _step(data, problem.systems) if "plans" in data else {"store": brief(line, problem.systems)}
+    if "plans" in data:
+        about |= _step(data, problem.systems)
+    elif "op" in data:
+        about["store"] = brief(line, problem.systems)
     yield from (f"  {name:<9}{value}" for name, value in about.items() if value)
     if problem.before:
         yield ""
@@ -75,6 +78,6 @@ def _state(system: System, state: Any) -> str:
     return ", ".join(system.paths[number] for number in numbers) or "none"
 
 
-def _hook(hook: Sequence[str]) -> str:
-    undoes = f" (undoes {hook[2]})" if len(hook) > 2 and hook[2] != "failed" else ""
-    return f"{hook[0]} {hook[1]}{undoes}{' failed' if hook[-1] == 'failed' else ''}"
+def _hook(hook: Sequence[Any]) -> str:
+    phase, path, undoes, *ended = hook
+    return f"{phase} {path}{f' (undoes {undoes})' if undoes else ''}{f' {ended[0]}' if ended and ended[0] else ''}"

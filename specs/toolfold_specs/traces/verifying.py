@@ -8,7 +8,7 @@ from typing import Any
 
 from attrs import define, field, frozen
 
-from ..machine.regions import System
+from ..machine.regions import NotASystem, System
 from .reading import MALFORMED, Line, NotAllowed, lines_of, no_line
 from .records import Record
 from .sessions import Session, StepOf
@@ -96,7 +96,10 @@ class Verifier:
         elif "op" in data:
             self._operation(line)
         elif "catalog" in data:
-            self.systems[data["catalog"]] = System.read(data)
+            try:
+                self.systems[data["catalog"]] = System.read(data)
+            except NotASystem as error:
+                raise NotAllowed(str(error)) from error
         elif "ended" in data:
             self._sessions.pop(str(line.about), None)
             self._earlier.pop(str(line.about), None)
