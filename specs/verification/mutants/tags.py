@@ -6,18 +6,33 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, cast
 
 from mcp.shared.exceptions import MCPError
 
 from toolfold_specs.drivers.protocol import HANDLE_META
-from toolfold_specs.layers.over_mcp import mapping
-from toolfold_specs.layers.tags import DEPENDS, DISCOVER, KEYS, KNOWN, STALE
 
 from .server import Fixture, is_modern
 
 Json = dict[str, Any]
 REJECTED = -31001
+KNOWN, STALE = "io.modelcontextprotocol/knownTags", "io.modelcontextprotocol/staleTags"
+TOOLS, DISCOVER = "tools/list", "server/discover"
+RESOURCES = ("resources/list", "resources/templates/list")
+KEYS: Mapping[str, str] = {
+    DISCOVER: "",
+    TOOLS: "tools",
+    "prompts/list": "prompts",
+    RESOURCES[0]: "resources",
+    RESOURCES[1]: "resourceTemplates",
+}
+"""The methods whose results have tags, and what is listed by each."""
+DEPENDS: Mapping[str, tuple[str, ...]] = {
+    "tools/call": (DISCOVER, TOOLS),
+    "prompts/get": (DISCOVER, "prompts/list"),
+    "resources/read": (DISCOVER, *RESOURCES),
+}
+"""The tags on which a call depends."""
 
 
 class Tagging(Fixture):
@@ -153,3 +168,8 @@ class NeverOfOpening(Tagging):
 
     def leads_to(self, answer: Json) -> str | None:
         return None
+
+
+def mapping(value: Any) -> Json:
+    """Return a value if it is an object, else an empty one."""
+    return cast("Json", value) if isinstance(value, dict) else {}
