@@ -11,7 +11,7 @@ from ._session.state import Saved, read_facts
 from ._session.upkeep import Caller, Full, SessionKind, background
 from ._toolset.control import ERROR_META, refused, request_of
 from ._toolset.finder import opened_by_search
-from ._usercode import InThread, counted, is_failure
+from ._usercode import counted, is_failure
 from ._values import frozen
 from ._view.calling import Passed, internal_error, misfit
 from ._view.describe import Described, Directory, describe, names_alone, shortened
@@ -29,7 +29,6 @@ __all__ = [
     "Described",
     "Directory",
     "Full",
-    "InThread",
     "Kind",
     "Memo",
     "Passed",

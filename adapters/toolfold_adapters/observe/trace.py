@@ -40,13 +40,14 @@ from errno import EEXIST
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii as quoted
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from toolfold import (
     Catalog,
     Created,
     ExclusionConflict,
+    Group,
     HookFailed,
     Lease,
     LeaseLost,
@@ -59,7 +60,7 @@ from toolfold import (
     ToolSet,
     events,
 )
-from toolfold.spi import InThread, is_failure
+from toolfold.spi import is_failure
 
 log = logging.getLogger("toolfold.trace")
 
@@ -315,7 +316,7 @@ def _state(snapshot: Snapshot) -> str:
 def described(catalog: Catalog) -> dict[str, object]:
     """Return what steps depend on in a catalog, as JSON."""
     forest, quota = catalog.forest, catalog.quota
-    hooks = {str(number): _phases(one) for number, one in enumerate(catalog.hooks) if one is not None}
+    hooks = {str(number): _phases(group) for number, group in enumerate(catalog.groups) if group.has_hooks}
     about: dict[str, object] = {
         "groups": list(forest.paths),
         "exclusions": sorted(sorted(map(forest.number, one)) for one in forest.exclusions),
@@ -333,12 +334,12 @@ def described(catalog: Catalog) -> dict[str, object]:
     return about
 
 
-def _phases(hooks: Any) -> list[str]:
+def _phases(group: Group) -> list[str]:
     """Return the phases that a group has hooks for, and what else of its hooks a step depends on."""
-    known = [phase for phase in ("on_activate", "on_deactivate") if getattr(hooks, phase) is not None]
-    if hooks.on_rollback is not None:
-        known.append("on_rollback" if hooks.on_rollback else "no_rollback")
-    if any(isinstance(one, InThread) for one in (hooks.on_activate, hooks.on_deactivate, hooks.on_rollback)):
+    known = [phase for phase in ("on_activate", "on_deactivate") if getattr(group, phase) is not None]
+    if group.on_rollback is not None:
+        known.append("on_rollback" if group.on_rollback else "no_rollback")
+    if group.has_hooks_in_threads:
         known.append("in_thread")
     return known
 

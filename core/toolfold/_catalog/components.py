@@ -11,6 +11,7 @@ from attrs import evolve, field
 from .._names import ToWire, split_name
 from .._plain import approximate_tokens
 from .._schema.arguments import Arguments
+from .._usercode import InThread
 from .._values import frozen
 from ..errors import ConfigError
 from ..machine import paths_of
@@ -96,6 +97,11 @@ class Group:
     def has_hooks(self) -> bool:
         """Whether any transition of this group runs something."""
         return self.on_activate is not None or self.on_deactivate is not None
+
+    @property
+    def has_hooks_in_threads(self) -> bool:
+        """Whether some of them run in a thread, where nothing can stop them."""
+        return any(isinstance(one, InThread) for one in (self.on_activate, self.on_deactivate, self.on_rollback))
 
 
 @frozen(kw_only=True, eq=False)

@@ -10,6 +10,7 @@ names, registration            mutants of names and of registration while sessio
 transitions, hooks, sessions   mutants of transitions, hooks, notifications and persistence
 offers, wire                   mutants of lists and calls, and those that only a protocol shows
 isolation                      servers in which a client learns of another
+tags                           servers with definition tags, right ones and wrong ones
 """
 
 from . import hooks, names, offers, registration, sessions, transitions

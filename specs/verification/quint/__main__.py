@@ -61,7 +61,9 @@ def holds(printed: str) -> bool:
 def wrong(program: str, samples: int) -> Iterator[str]:
     """Yield what is not as expected: an invariant that is violated, or a broken variant in which none is."""
     for module in (REGIONS, LIFE):
-        typed = subprocess.run([program, "typecheck", str(module)], check=False, capture_output=True, text=True)
+        typed = subprocess.run(
+            [program, "typecheck", str(module)], check=False, capture_output=True, text=True, encoding="utf-8"
+        )
         if typed.returncode != 0:
             yield f"{module.name}: {typed.stdout}{typed.stderr}"
             return

@@ -3,4 +3,5 @@
 groups.py          the draft for groups, and `toolbox.v1`  skills.py  entries of skills
 offered_groups.py  the groups of another server            offer.py   what an extension adds to a server
 tags.py            definition tags, a draft            tagged_client.py  a client that knows them
+upstream_tags.py   those of a gateway's servers
 """
