@@ -25,8 +25,10 @@ TRACES = FOLDER / "traces"
 SEED = "0x51"
 FAST = ("--backend", "typescript", "--seed", SEED, "--verbosity", "1")
 FOUND = "[violation]"
-STEPS, WRITTEN = "12", 8
-"""How long the traces of regions are, and how many."""
+STEPS = "12"
+"""How long the traces of regions are."""
+WRITTEN: Mapping[str, int] = {"step": 8, "single": 4}
+"""How many of them are written whose requests are of several groups, and of one: servers over MCP know no others."""
 VIOLATED: Mapping[str, str] = {
     "noLease": "exclusive",
     "noIntent": "balanced",
@@ -102,10 +104,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def traces(program: str) -> Iterator[tuple[str, str]]:
     """Yield the traces of regions without what differs between two runs: when and where they were made."""
     with TemporaryDirectory() as temporary:
-        out = Path(temporary, "regions_{seq}.itf.json")
-        counted = ["--n-traces", str(WRITTEN), "--max-samples", str(2 * WRITTEN), "--out-itf", str(out)]
-        command: list[str] = [program, "run", *FAST, "--mbt", *counted, "--max-steps", STEPS, str(REGIONS)]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+        for action, count in WRITTEN.items():
+            name = "regions" if action == "step" else action
+            out = Path(temporary, f"{name}_{{seq}}.itf.json")
+            counted = ["--n-traces", str(count), "--max-samples", str(2 * count), "--out-itf", str(out)]
+            asked = ["--mbt", "--step", action, *counted, "--max-steps", STEPS]
+            subprocess.run([program, "run", *FAST, *asked, str(REGIONS)], check=True, stdout=subprocess.DEVNULL)
         for path in sorted(Path(temporary).glob("*.itf.json")):
             data = json.loads(path.read_text(encoding="utf-8"))
             data["#meta"] = {key: value for key, value in data["#meta"].items() if key.startswith("format")}
