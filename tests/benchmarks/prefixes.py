@@ -15,7 +15,8 @@ import argparse
 import json
 import re
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
@@ -91,8 +92,8 @@ class Bill:
             self.again += again
 
 
-async def played(delivery: str, given: Conversation) -> list[Prefix]:
-    """Return what the model reads in one of the library's own deliveries."""
+async def played(given: Conversation, opened: Callable[[ToolSet], AbstractAsyncContextManager[Any]]) -> list[Prefix]:
+    """Return what the model reads before each step of a conversation and in the end, in a host that is opened."""
     tools = ToolSet("shop", control="open_group", run_in_thread=False)
     answers = iter([step["answer"] for step in given["steps"] if step["do"] == "call"])
     schema = {"type": "object", "properties": {"thing": {"type": "string"}}, "required": ["thing"]}
@@ -102,14 +103,14 @@ async def played(delivery: str, given: Conversation) -> list[Prefix]:
             shown: Any = {"description": description, "input_schema": schema}
             tools.register(name, lambda arguments: next(answers), group=group, flat=True, **shown)
     found = list[Prefix]()
-    async with HOSTS[delivery](tools) as host:
+    async with opened(tools) as host:
         for step in given["steps"]:
-            found.append(read(await host.prefix(), given))
+            found.append(_read(await host.prefix(), given))
             if step["do"] == "call":
                 await host.call(step["tool"], {"thing": "it"})
             else:
                 await host.call(f"{step['do']}_group", {"group": step["group"]})
-        found.append(read(await host.prefix(), given))
+        found.append(_read(await host.prefix(), given))
     assert next(answers, None) is None, "a call has failed"
     return found
 
@@ -118,11 +119,11 @@ async def bill_of(delivery: str, *given: Conversation) -> Bill:
     """Return what some conversations cost in one of the library's own deliveries."""
     bill = Bill()
     for one in given:
-        bill.add(await played(delivery, one))
+        bill.add(await played(one, HOSTS[delivery]))
     return bill
 
 
-def read(prefix: Prefix, given: Conversation) -> Prefix:
+def _read(prefix: Prefix, given: Conversation) -> Prefix:
     """Return what a provider gets: of a definition its name, description and schema; with the user's instructions."""
     members = ("name", "description", "inputSchema", "input_schema", "defer_loading")
     tools = [json.loads(tool) for tool in prefix.tools]

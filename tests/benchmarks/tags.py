@@ -31,7 +31,7 @@ from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, Choice, definition
 from toolfold_specs.prefixes import Prefix
 
 from .comparison import ROOT
-from .prefixes import CONVERSATIONS, Bill, Conversation, conversation, read
+from .prefixes import CONVERSATIONS, Bill, conversation, played
 
 PAGE = ROOT / "docs" / "explanation" / "drafts.md"
 MARKED = re.compile(r"(<!-- table: (tags|cost) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -101,29 +101,6 @@ DELIVERIES: Mapping[str, Delivery] = {
 }
 
 
-async def play(delivery: Delivery, given: Conversation, asked: Counter[str]) -> list[Prefix]:
-    """Return what the model reads before each step and in the end."""
-    tools = ToolSet("shop", control="open_group", run_in_thread=False)
-    answers = iter([step["answer"] for step in given["steps"] if step["do"] == "call"])
-    schema = {"type": "object", "properties": {"thing": {"type": "string"}}, "required": ["thing"]}
-    for group, members in given["groups"].items():
-        tools.register_group(group, f"The tools of {group}")
-        for name, description in members.items():
-            shown: Any = {"description": description, "input_schema": schema}
-            tools.register(name, lambda arguments: next(answers), group=group, flat=True, **shown)
-    found = list[Prefix]()
-    async with delivery.opened(tools, asked) as host:
-        for step in given["steps"]:
-            found.append(read(await host.prefix(), given))
-            if step["do"] == "call":
-                await host.call(step["tool"], {"thing": "it"})
-            else:
-                await host.call(f"{step['do']}_group", {"group": step["group"]})
-        found.append(read(await host.prefix(), given))
-    assert next(answers, None) is None, "a call has failed"
-    return found
-
-
 def compared(conversations: int) -> str:
     """Return the table of what each delivery took, in Markdown."""
     given = [conversation(seed) for seed in range(conversations)]
@@ -134,7 +111,7 @@ def compared(conversations: int) -> str:
     for name, delivery in DELIVERIES.items():
         asked, bill = Counter[str](), Bill()
         for one in given:
-            bill.add(anyio.run(play, delivery, one, asked))
+            bill.add(anyio.run(played, one, partial(delivery.opened, asked=asked)))
         lines.append(
             f"| {name} | {asked['tools/call']:,} | {asked['tools/list']:,} | {bill.broken:,} of {bill.requests:,} | "
             f"{bill.sent:,} | {bill.again:,} ({bill.again / bill.sent:.0%}) |"
