@@ -39,5 +39,6 @@ def extras_named() -> Generator[None]:
 
 def required(package: str) -> None:
     """Raise `MissingPackage` unless a package of an extra is installed, which is imported later."""
-    if find_spec(package) is None:
-        raise MissingPackage(package)
+    with extras_named():
+        if find_spec(package) is None:
+            raise MissingPackage(package)

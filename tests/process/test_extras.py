@@ -58,7 +58,7 @@ def on_the_base_install(code: str, *arguments: str) -> subprocess.CompletedProce
         ("import toolfold_adapters.integrations.pydantic_ai", "pydantic_ai", "pydantic-ai"),
         ("import anyio; from toolfold_cli.scenario import play; anyio.run(play, print)", "mcp", "mcp"),
         ("from toolfold_specs import Driver, check; check(Driver)", "hypothesis", "conformance"),
-        ("import toolfold_specs.drivers.link", "mcp_types", "mcp"),
+        ("import toolfold_specs.drivers.link", "mcp", "mcp"),
         ("import verification.library.server", "mcp_types", "mcp"),
         ("import toolfold_specs.render.text", "rich", "cli"),
     ],
