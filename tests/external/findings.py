@@ -5,8 +5,8 @@
     python -m tests.external.findings --check go tmcp the same for some of them
 
 It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, Go 1.25, cargo, a JDK with Maven, and in
-TESTS_FASTMCP the Python of an environment with fastmcp. TESTS_KUBECTL_MCP and TESTS_TOOLBOX name the programs of
-kubectl-mcp-server (PyPI, Python 3.12) and @toolbox-sdk/server (npm).
+TESTS_FASTMCP_NEWEST the Python of an environment with the fastmcp of `foreign/fastmcp`. TESTS_KUBECTL_MCP and
+TESTS_TOOLBOX name the programs of kubectl-mcp-server (PyPI, Python 3.12) and @toolbox-sdk/server (npm).
 
 A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. A finding of the kit that no check confirms
 is not written down: either `confirm.py` disputes it, with the facts, or it is to be looked into and the status is 1.

@@ -51,7 +51,7 @@ class Server:
         if (variable := PROGRAMS.get(self.command[0])) is not None:
             return None if variable in os.environ else f"{variable} does not name the program of {self.package}"
         if any("{fastmcp}" in part for part in self.command):
-            return None if fastmcp() else "TESTS_FASTMCP does not name a Python with fastmcp"
+            return None if newest_fastmcp() else "TESTS_FASTMCP_NEWEST does not name a Python with fastmcp"
         for program in {command[0] for command in (*self.build, self.command) if "/" not in command[0]} - {"{python}"}:
             if shutil.which(program) is None:
                 return f"{program} is not installed"
@@ -65,7 +65,7 @@ class Server:
     @property
     def started_by(self) -> tuple[str, ...]:
         """The command that starts it, in any folder."""
-        known = {"{python}": sys.executable, "{fastmcp}": fastmcp(), "{node_modules}": str(NODE_MODULES)}
+        known = {"{python}": sys.executable, "{fastmcp}": newest_fastmcp(), "{node_modules}": str(NODE_MODULES)}
         known |= {mark: os.environ.get(variable, "") for mark, variable in PROGRAMS.items()}
         program, *arguments = (self._located(_filled(part, known)) for part in self.command)
         return (*(preloaded(program, *self.imports) if self.imports else (program,)), *arguments)
@@ -88,6 +88,11 @@ class Server:
 def fastmcp() -> str:
     """Return the Python that has FastMCP, which needs an environment of its own; empty if none is named."""
     return os.environ.get("TESTS_FASTMCP", "")
+
+
+def newest_fastmcp() -> str:
+    """Return the Python that has the FastMCP of the findings; its tasks are not released for each version of it."""
+    return os.environ.get("TESTS_FASTMCP_NEWEST", "")
 
 
 def _filled(part: str, known: Mapping[str, str]) -> str:
