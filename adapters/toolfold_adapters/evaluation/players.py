@@ -114,10 +114,14 @@ class Scripted:
                 await self.call(tool, sample(self.surface.schemas[tool]))
 
     async def attempt(self, tool: str, wanted: Mapping[str, Any]) -> tuple[bool, bool]:
-        """Call a tool with what is known of its arguments; return whether it was done, or a refusal showed more."""
-        given = await self.readable(tool, wanted)
+        """Call a tool with what is known of its arguments; return whether it answered, or a refusal showed more.
+
+        A tool that answers with an error has answered: to open its group again would not help.
+        """
+        given, made = await self.readable(tool, wanted), len(self.surface.simulation.made)
         answer = await self.call(tool, given)
-        return answer is not None and not answer.is_error, await self.readable(tool, wanted) != given
+        answered = answer is not None and (not answer.is_error or len(self.surface.simulation.made) > made)
+        return answered, await self.readable(tool, wanted) != given
 
     async def find(self, expected: Expected) -> bool:
         """Find out how to call a tool that is not listed, and return whether it is known now."""

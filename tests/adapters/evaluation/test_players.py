@@ -9,11 +9,13 @@ import pytest
 from attrs import evolve
 
 from tests.adapters.evaluation.support import CATALOG, FORBIDDING, TASKS, played, task
-from toolfold import ConfigError
+from toolfold import ConfigError, ToolError
 from toolfold_adapters.evaluation import HOSTS, SCRIPTS, World, judge
 from toolfold_adapters.evaluation.links import ToolAnswer
 from toolfold_adapters.evaluation.players import Scripted, is_described
 from toolfold_adapters.evaluation.surfaces import Offers
+from toolfold_adapters.evaluation.tasks import ObservedCall
+from toolfold_adapters.evaluation.world import Simulation
 from toolfold_adapters.hosts import HostView
 from toolfold_adapters.search import meaning
 
@@ -60,6 +62,22 @@ async def test_programs_make_the_calls_of_a_task_in_three_requests_and_reach_wha
 async def test_one_that_never_opens_first_is_refused_first() -> None:
     (first,) = await played("weather-now", player="calls-first", arm="groups")
     assert [name for name, _ in first.transcript] == ["call_tool", "open_group", "call_tool"]
+
+
+async def test_a_group_is_not_opened_again_for_a_tool_that_answers_with_an_error(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def failing(simulation: Simulation, tool: str) -> Any:
+        async def handle(arguments: dict[str, Any]) -> None:
+            simulation.made.append(ObservedCall(tool=tool, arguments=arguments, reached=True))
+            raise ToolError("There is no such place.")
+
+        return handle
+
+    monkeypatch.setattr(Simulation, "handler", failing)
+    async with Offers(World(CATALOG)).surface("groups", task("weather-now"), 20, "everything") as surface:
+        await Scripted(surface, SCRIPTS["perfect"]).play()
+        assert [name for name, _ in surface.recorded] == ["open_group", "call_tool"]
 
 
 async def test_one_that_believes_a_search_loses_what_is_not_found_and_calls_nothing_where_none_fits() -> None:
