@@ -98,7 +98,7 @@ def _asked(ctx: click.Context, given: Mapping[str, Any], models: Sequence[str]) 
 @_NAMES("--size", "sizes", help="Numbers of tools, with fillers, or all, which is without.")
 @click.option(
     "--answers",
-    type=OneOf(["auto", "definitions", "names"]),
+    type=OneOf(["auto", "definitions", "signatures", "names"]),
     help="How servers answer the opening of a group, as for serve.",
 )
 @click.option("--answer-tokens", type=Integer(1), metavar="N", help="How long such an answer may be, as for serve.")

@@ -233,11 +233,11 @@ class ServeCommand(TargetCommand):
 )
 @server_option(
     "--answers",
-    type=OneOf(["auto", "definitions", "names"]),
+    type=OneOf(["auto", "definitions", "signatures", "names"]),
     default="auto",
     show_default=True,
-    help="Answer the opening of a group with the definitions of its tools, or with their names; auto: with names where "
-    "the client lists again automatically.",
+    help="Answer the opening of a group with the definitions of its tools, with calls on one line without schemas, or "
+    "with names; auto: definitions, or names where the client lists again automatically.",
 )
 @server_option(
     "--answer-tokens",

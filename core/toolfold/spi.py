@@ -14,7 +14,7 @@ from ._toolset.finder import opened_by_search
 from ._usercode import counted, is_failure
 from ._values import frozen
 from ._view.calling import Passed, internal_error, misfit
-from ._view.describe import Described, Directory, describe, names_alone, shortened
+from ._view.describe import SHORTER_FORMS, Described, Directory, describe, shortened
 from ._view.listing import listed, paged
 from ._view.search import opened_for
 from ._view.visibility import RequestView, available, is_hidden
@@ -24,6 +24,7 @@ __all__ = [
     "HANDLE",
     "KINDS",
     "MAX_URI",
+    "SHORTER_FORMS",
     "Arguments",
     "Caller",
     "Described",
@@ -49,7 +50,6 @@ __all__ = [
     "is_hidden",
     "listed",
     "misfit",
-    "names_alone",
     "opened_by_search",
     "opened_for",
     "paged",

@@ -168,7 +168,7 @@ class Surface:
 class AnswerOptions(TypedDict, total=False):
     """The options of `build_server` that say how the opening of a group is answered."""
 
-    answers: Literal["auto", "definitions", "names"]
+    answers: Literal["auto", "definitions", "signatures", "names"]
     answer_tokens: int
 
 

@@ -93,9 +93,9 @@ class GroupedOptions(TypedDict, total=False):
         handles: `"auto"`: a handle is the signed state itself unless groups have hooks. `"stored"`: it identifies a
             session that the server stores, and has only 22 characters for a model to copy (SPEC DEL-3).
         answers: How an answer to opening a group describes the tools that became available (SPEC CTL-4):
-            `"definitions"` with name, description and input schema, for clients that never list again; `"names"` by
-            name only; `"auto"` with definitions, except in a session whose client has listed again after an earlier
-            change of its list.
+            `"definitions"` with name, description and input schema, for clients that never list again; `"signatures"`
+            as calls on one line with their descriptions, without schemas; `"names"` by name only; `"auto"` with
+            definitions, except in a session whose client has listed again after an earlier change of its list.
         answer_tokens: The maximum length of the library's own answers, in approximate tokens; less for clients that are
             known to cut. Beyond it, tools are described by signatures in place of schemas, then without, then without
             descriptions, and finally only their number is given. A function that returns it is called for each answer.
@@ -183,7 +183,8 @@ class ServerSettings:
         if self.handles not in get_args(Handles):
             raise ConfigError(f'handles must be "auto" or "stored", not {self.handles!r}.')
         if self.answers not in get_args(AnswerForm):
-            raise ConfigError(f'answers must be "auto", "definitions" or "names", not {self.answers!r}.')
+            known = '"auto", "definitions", "signatures" or "names"'
+            raise ConfigError(f"answers must be {known}, not {self.answers!r}.")
         if not callable(self.answer_tokens) and self.answer_tokens < LEAST_ANSWER_TOKENS:
             raise ConfigError(f"answer_tokens must be at least {LEAST_ANSWER_TOKENS}, not {self.answer_tokens}.")
 

@@ -16,6 +16,7 @@ from .types import signature
 
 SHORTENED = "Not all input schemas fit in here: an answer that refuses wrong arguments gives the schema."
 FINDABLE = "Not all input schemas fit in here: find_tools with the name of a tool and limit 1 gives its schema."
+REFUSALS = "An answer that refuses wrong arguments gives the input schema."
 BEST_ALONE = "Input schemas are those of the best: find_tools with the name of a tool and limit 1 gives its schema."
 
 FOUND = 300
@@ -126,6 +127,12 @@ def describe_best(limit: int) -> Callable[[Sequence[Described], int], str]:
     return describe_found
 
 
+def signatures(tools: Sequence[Described], room: int) -> str:
+    """Return `tools` as calls on one line, with their descriptions, in at most `room` characters; see `describe`."""
+    signed = [_signed(tool, tool.line) for tool in tools]
+    return _shortened(tools, room, REFUSALS, [tool.line for tool in tools], signed)
+
+
 def names_alone(tools: Sequence[Described], room: int) -> str:
     """Return only the names of `tools`, in at most `room` characters; see `describe`."""
     named = used = 0
@@ -137,6 +144,13 @@ def names_alone(tools: Sequence[Described], room: int) -> str:
         if used - 1 + sum(len(line) + 1 for line in more) <= room:
             named = number
     return "\n".join([*map(_named, tools[:named]), *_more(named, len(tools))])
+
+
+SHORTER_FORMS: Mapping[str, Callable[[Sequence[Described], int], str]] = {
+    "signatures": signatures,
+    "names": names_alone,
+}
+"""What describes tools by less than their definitions, by the name of the form."""
 
 
 def _shortened(tools: Sequence[Described], room: int, note: str, *stages: Sequence[str]) -> str:

@@ -14,9 +14,10 @@ from tests.adapters.mcp.asgi import URL, endpoint_of
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import RawLegacy, change_of, client_of, names_of, schemas_in, without_schemas
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
-from toolfold import ConfigError, Loader, LoaderTexts, ToolSet
+from toolfold import ConfigError, Loader, LoaderTexts, ToolSet, Visibility
 from toolfold._toolset.control import ERROR_META
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.address.handle import Handles
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
 from toolfold_adapters.tokens import approximate_tokens
 
@@ -94,6 +95,93 @@ async def test_a_tool_that_opens_a_group_itself_is_followed_by_the_definitions_a
         assert lines[0] == f"Handle: {(result.meta or {})[HANDLE_META]}"
         assert lines[2:4] == ["Now available:", "- stock.count: Count an item."]
         assert "- stock.count: Count an item." in schemas_in(text_of(result))
+
+
+def make_counter() -> ToolSet:
+    """Make tools of one group, of which signing in makes one available, and signing out takes it away."""
+    tools = ToolSet("counter", control="open_group")
+    tools.register_group("desk")
+
+    def says(fact: str, value: bool) -> Any:
+        return lambda _, context: context.set_fact(fact, value)
+
+    for name, fact, value in (("sign_in", "staff", True), ("sign_out", "staff", False), ("greet", "greeted", True)):
+        tools.register(name, says(fact, value), input={}, group="desk", description=f"{name}.")
+    staff = Visibility.when(lambda view: bool(view.facts.get("staff")))
+    tools.register("pay", lambda: "paid", input={}, group="desk", description="Pay.", visibility=staff)
+    return tools
+
+
+@pytest.mark.spec("CTL-4", "CTL-8")
+@pytest.mark.parametrize("handles", ["stored", "auto"])
+async def test_what_a_fact_makes_available_again_is_described_once_under_a_stored_handle(handles: Handles) -> None:
+    async with Client(build_server(make_counter(), separator=".", handles=handles)) as client:
+        handle = change_of(await client.call_tool("open_group", {"group": "desk"}))["handle"]
+
+        async def said(name: str) -> list[str]:
+            nonlocal handle
+            result = await client.call_tool("call_tool", {"name": f"desk.{name}", "handle": handle})
+            given, handle = handle, (result.meta or {}).get(HANDLE_META, handle)
+            lines = text_of(result).splitlines()
+            assert (f"Handle: {handle}" in lines) == (given != handle) == (handles == "auto")
+            return lines[2:] if handles == "auto" else lines
+
+        names = await said("sign_in")
+        if handles == "auto":  # such a handle has the state alone
+            assert names[:2] == ["Now available:", "- desk.pay: Pay."]
+            assert await said("sign_out") == ["More may be available now."]
+            assert await said("sign_in") == names
+            return
+        assert names[:3] == [
+            "Call the tools below by call_tool, with the handle that you gave.",
+            "Now available:",
+            "- desk.pay: Pay.",
+        ]
+        assert [*schemas_in("\n".join(names))] == ["- desk.pay: Pay."]
+        assert await said("greet") == await said("sign_out") == []
+        assert await said("sign_in") == [names[0], "Available again, as described before: desk.pay."]
+        opened_again = text_of(await client.call_tool("open_group", {"group": "desk", "handle": handle}))
+        assert "- desk.pay: Pay." in schemas_in(opened_again)
+
+
+@pytest.mark.spec("CTL-4", "CALL-2")
+async def test_an_answer_in_signatures_has_names_and_types_of_arguments_and_a_refusal_the_schema() -> None:
+    tools = make_counter()
+    about = {"sum": {"type": "integer", "description": "In cents."}}
+    schema = {"type": "object", "properties": about, "required": ["sum"]}
+    tools.register("take", lambda _: None, input_schema=schema, group="desk", description="Take money.")
+    async with Client(build_server(tools, separator=".", handles="stored", answers="signatures")) as client:
+        result = await client.call_tool("open_group", {"group": "desk"})
+        assert text_of(result).splitlines()[-2:] == [
+            "- desk.take(sum: int): Take money.",
+            "An answer that refuses wrong arguments gives the input schema.",
+        ]
+        handle = change_of(result)["handle"]
+        refused = await client.call_tool("call_tool", {"name": "desk.take", "handle": handle})
+        assert "In cents." in text_of(refused)
+        texts = [
+            text_of(await client.call_tool("call_tool", {"name": f"desk.{name}", "handle": handle}))
+            for name in ("sign_in", "sign_out", "sign_in")
+        ]
+        assert "- desk.pay(): Pay." in texts[0]
+        assert texts[2].endswith("Available again, as described before: desk.pay.")
+
+
+@pytest.mark.spec("CTL-4")
+async def test_what_an_answer_had_no_room_to_describe_is_described_later() -> None:
+    tools = make_counter()
+    staff = Visibility.when(lambda view: bool(view.facts.get("staff")))
+    tools.register("long", lambda: None, input={}, group="desk", description="long " * 2_000, visibility=staff)
+    async with Client(build_server(tools, separator=".", handles="stored", answer_tokens=1_200)) as client:
+        handle = change_of(await client.call_tool("open_group", {"group": "desk"}))["handle"]
+        for name in ("sign_in", "sign_out"):
+            await client.call_tool("call_tool", {"name": f"desk.{name}", "handle": handle})
+        lines = text_of(await client.call_tool("call_tool", {"name": "desk.sign_in", "handle": handle})).splitlines()
+        assert lines[1:4] == [
+            "Available again, as described before: desk.pay.",
+            "Now available:",
+            "- desk.long",
+        ]
 
 
 # -- clients that list again ------------------------------------------------------------------------------------------
@@ -176,7 +264,7 @@ async def test_the_form_of_answers_can_be_fixed_for_all_clients(era: str, answer
 @pytest.mark.parametrize(
     ("wrong", "said"),
     [
-        ({"answers": "all"}, 'answers must be "auto", "definitions" or "names"'),
+        ({"answers": "all"}, 'answers must be "auto", "definitions", "signatures" or "names"'),
         ({"answer_tokens": 1_199}, "at least 1200"),
     ],
     ids=["form", "budget"],

@@ -26,7 +26,7 @@ from toolfold import (
     StoreUnavailable,
     ToolSet,
 )
-from toolfold.spi import Caller, Kind, frozen
+from toolfold.spi import Caller, Described, Kind, frozen
 
 from ...names import HANDLE_HEADER, HANDLE_META, NO_HANDLE
 from ..request import Request, Selection, Selections, own_client
@@ -63,6 +63,9 @@ class HandleStates:
     _tasks_of: Callable[[Any], TaskGroup]
     _last_active: WeakKeyDictionary[Session, tuple[str, ...]] = field(
         init=False, factory=WeakKeyDictionary[Session, tuple[str, ...]]
+    )
+    _shown: WeakKeyDictionary[Session, set[Described]] = field(
+        init=False, factory=WeakKeyDictionary[Session, set[Described]]
     )
 
     def handle_of(self, request: Request, given: str | None = None) -> str | None:
@@ -106,9 +109,8 @@ class HandleStates:
         selection, caller = self._selections.of(request.ctx), request.caller
         if handle is not None and not is_signed(handle):
             session = await self._session(request, selection, handle)
-            reference = ByHandle(
-                handle, partial(_same, handle), self._discarded(session), opens=handle == own_client.get()
-            )
+            own, shown = handle == own_client.get(), self._shown_in(session)
+            reference = ByHandle(handle, partial(_same, handle), self._discarded(session), opens=own, shown=shown)
             async with session.storing():
                 try:
                     yield session, reference
@@ -126,7 +128,8 @@ class HandleStates:
         async with self._tools.request_session(
             snapshot, selection.profile, owner, caller, among=among, name=name
         ) as session:
-            yield session, ByHandle(handle, partial(self._issued, session, new, request.principal.key), discarded)
+            issue = partial(self._issued, session, new, request.principal.key)
+            yield session, ByHandle(handle, issue, discarded, shown=self._shown_in(session))
 
     def _signed_state(self, request: Request, selection: Selection, handle: str) -> Reading:
         """Return the content of a signed handle; a catalog with hooks has no signed handles."""
@@ -171,6 +174,10 @@ class HandleStates:
         self._last_active[session] = session.active
         await session.flush()
         return new
+
+    def _shown_in(self, session: Session) -> set[Described]:
+        """Return the definitions that the callers of a session have read; another process begins with none."""
+        return self._shown.setdefault(session, set())
 
     def _discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active at the last answer to the caller and no longer exist."""

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary
 from attrs import define, field
 
 from toolfold import Component, Page, Session, Snapshot, ToolNotFound
-from toolfold.spi import HANDLE, RequestView, frozen, is_hidden
+from toolfold.spi import HANDLE, Described, RequestView, frozen, is_hidden
 
 from ...hosts import Host
 from ..request import Request, own_client
@@ -39,6 +39,8 @@ class ByList:
 
     issues: ClassVar[bool] = False
     discarded: ClassVar[tuple[str, ...]] = ()
+    handle: ClassVar[None] = None
+    shown: ClassVar[None] = None
 
     def listed(self, page: Page, cursor: str | None) -> None:
         """Record a page of tools that the client was sent; one without a cursor begins a new list."""
@@ -82,12 +84,14 @@ class ByHandle:
         issue: Returns a handle of the state as it is by then.
         discarded: The groups of the handle that the newest catalog discards (SPEC PER-2).
         opens: Whether it is the handle of a process that has one client, which no caller has to give (SPEC DEL-12).
+        shown: The definitions that its caller was answered with before, as far as that is known (SPEC CTL-4).
     """
 
     handle: str | None
     _issue: Callable[[], Awaitable[str]]
     discarded: tuple[str, ...] = ()
     opens: bool = False
+    shown: set[Described] = field(factory=set[Described])
 
     issues: ClassVar[bool] = True
     relists: ClassVar[bool] = False
@@ -134,6 +138,8 @@ class ThisCall:
     issues: ClassVar[bool] = False
     relists: ClassVar[bool] = False
     discarded: ClassVar[tuple[str, ...]] = ()
+    handle: ClassVar[None] = None
+    shown: ClassVar[None] = None
 
     def was_listed(self, component: Component, view: RequestView) -> bool:
         """Return whether the caller knows the definition of a tool."""

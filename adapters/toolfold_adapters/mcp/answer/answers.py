@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 from attrs import evolve, field
 
 from toolfold import Catalog, Component, ToolResult, WireNames
-from toolfold.spi import ERROR_META, HANDLE, Described, Directory, describe, frozen, names_alone, shortened
+from toolfold.spi import ERROR_META, HANDLE, SHORTER_FORMS, Described, Directory, describe, frozen, shortened
 
 from ...hosts import Host
 from ...names import CHANGE_META, DISCARDED_META, HANDLE_META
@@ -22,7 +22,9 @@ from ...tokens import CHARACTERS_PER_TOKEN
 from ..address.signed import NAMELESS
 from .render import Renderer, with_text
 
-AnswerForm = Literal["auto", "definitions", "names"]
+DescribeTools = Callable[[Sequence[Described], int], str]
+"""Describes tools in at most so many characters."""
+AnswerForm = Literal["auto", "definitions", "signatures", "names"]
 
 INSTRUCTIONS_FIRST = 240
 """How many characters of instructions every host shows that shows any."""
@@ -64,6 +66,7 @@ class Answers:
         relists: bool = False,
         way: str = "",
         read: bool = False,
+        shown: set[Described] | None = None,
     ) -> ToolResult:
         """Return the answer to a call of `component`.
 
@@ -75,12 +78,15 @@ class Answers:
             relists: Whether the caller lists again automatically when its list has changed.
             way: A sentence on how tools are called that the caller's list does not have.
             read: Whether the caller's model reads the meta of results: then that repeats no tools.
+            shown: The definitions that the caller was answered with, to which those of this answer are added.
         """
         control = component is not None and component.control is not None
         if result.is_error:
             result = self._with_schema(result, was_listed, room)
             return self._refused(result, room) if control else result
-        return self.for_change(result, room, relists=relists, way=way, read=read) if control else result
+        if not control:
+            return result
+        return self.for_change(result, room, relists=relists, way=way, read=read, shown=shown)
 
     def for_change(
         self,
@@ -91,6 +97,7 @@ class Answers:
         handle: str | None = None,
         way: str = "",
         read: bool = False,
+        shown: set[Described] | None = None,
     ) -> ToolResult:
         """Return the answer of a control tool that succeeded (SPEC CTL-4, CTL-8).
 
@@ -102,19 +109,21 @@ class Answers:
             way: How tools are called that the caller's list does not have, beginning with the handle if the caller has
                 to give it: a client that cuts answers shows what comes first.
             read: Whether the caller's model reads the meta of results: then that repeats no tools.
+            shown: The definitions that the caller was answered with, to which those of this answer are added.
         """
         if result.about is None:
             return result
         ranked = result.about.ranked
         tools = self._described(result.about.tools, ranked=ranked)
         short = self._form == "names" or (relists and self._form == "auto")
-        shown = [tool.name for tool in tools]
-        callable_now = [name for name in result.structured["tools"] if name in shown] if ranked else shown
+        named = [tool.name for tool in tools]
+        callable_now = [name for name in result.structured["tools"] if name in named] if ranked else named
         if short and ranked:  # what can be called now is in the caller's list, with its schema
             tools = [tool.without_schema if tool.name in callable_now else tool for tool in tools]
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
-        shorter = names_alone if short and not ranked else result.about.describe
+        shorter = result.about.describe if ranked else self._in_form(result.about.describe, names=short)
         text = _text(result.about.text, tools, first, room, shorter)
+        self._record(tools, text, shown)
         # some hosts show their models the meta of a result: it repeats no more of the text than programs need
         change = {name: value for name, value in result.structured.items() if name not in ("found", "tools")}
         change |= {} if read else {"tools": callable_now}
@@ -123,17 +132,53 @@ class Answers:
         return _of_text(result, text, {CHANGE_META: {**change, HANDLE: handle}, HANDLE_META: handle})
 
     def with_new_tools(
-        self, result: ToolResult, new: Iterable[Component], room: int, handle: str | None, way: str
+        self,
+        result: ToolResult,
+        new: Iterable[Component],
+        room: int,
+        handle: str | None,
+        way: str,
+        shown: set[Described] | None = None,
     ) -> ToolResult:
-        """Return the answer of any other tool, with a text on the tools it made available (SPEC DEL-2, CALL-5)."""
+        """Return the answer of any other tool, with a text on the tools it made available (SPEC CTL-4, DEL-2, CALL-5).
+
+        Args:
+            result: The answer of the tool.
+            new: The tools that it made available.
+            room: How many characters the text may have.
+            handle: The handle of the new state, if there is one.
+            way: How the new tools are called.
+            shown: The definitions that the caller was answered with before: of these tools there are the names alone,
+                and the others are added.
+        """
+        tools = self._described(new)
+        again = [tool.name for tool in tools if shown and tool in shown]
+        if not tools and not way:
+            return with_text(result, "", meta=None if handle is None else {HANDLE_META: handle})
+        tools = [tool for tool in tools if tool.name not in again]
+        known = f"Available again, as described before: {', '.join(again)}." if again else ""
+        nothing = known or _MORE
         text = _text(
-            lambda described: f"Now available:\n{described}" if described else _MORE,
-            self._described(new),
+            lambda described: (
+                "\n".join(filter(None, [known, f"Now available:\n{described}"])) if described else nothing
+            ),
+            tools,
             f"{way}\n" if way else "",
             room,
-            names_alone if self._form == "names" else describe,
+            self._in_form(describe, names=self._form == "names"),
         )
+        self._record(tools, text, shown)
         return with_text(result, text, meta=None if handle is None else {HANDLE_META: handle})
+
+    def _in_form(self, whole: DescribeTools, *, names: bool) -> DescribeTools:
+        """Return what describes tools that become available: as `whole` does, or shorter, by names or as calls."""
+        return SHORTER_FORMS.get("names" if names else self._form, whole)
+
+    def _record(self, tools: Iterable[Described], text: str, shown: set[Described] | None) -> None:
+        """Add the tools to those `shown` that an answer has in the form in which it describes a tool in full."""
+        if shown is not None:
+            signed = self._form == "signatures"
+            shown.update(tool for tool in tools if (tool.signature if signed else tool.schema and tool.full) in text)
 
     def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool], room: int) -> ToolResult:
         """Return a refusal of arguments, with the schema if the caller may not know it (SPEC CALL-2)."""
@@ -185,7 +230,7 @@ def _text(
     tools: Sequence[Described],
     first: str,
     most: int,
-    describe_tools: Callable[[Sequence[Described], int], str],
+    describe_tools: DescribeTools,
 ) -> str:
     """Return a text about tools after what comes first, of at most so many characters.
 

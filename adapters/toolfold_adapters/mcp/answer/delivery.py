@@ -273,8 +273,10 @@ class Delivery:
 
         host = asked.request.host
         way = "" if relists else reference.way(self._call_tool, host, component)
-        read = host.shows_meta
-        answer = self._answers.for_call(result, component, was_listed, room, relists=relists, way=way, read=read)
+        read, shown = host.shows_meta, reference.shown
+        answer = self._answers.for_call(
+            result, component, was_listed, room, relists=relists, way=way, read=read, shown=shown
+        )
         return with_opened(answer, opened, session.catalog, room) if opened else answer
 
     async def _changed(
@@ -290,13 +292,17 @@ class Delivery:
     ) -> ToolResult:
         """Return the answer to a call that changed what its caller has to refer to by a handle from now on."""
         before, asked.reported = asked.reported, now
+        reference, host = asked.reference, asked.request.host
         new = [] if control else _new_tools(before, now, view)
         structured: Any = result.structured or {}
         tools = bool(structured.get("tools") if control else new)
-        handle, way = await asked.reference.issued(self._call_tool, tools=tools) if alone else (None, "")
+        handle, way = await reference.issued(self._call_tool, tools=tools) if alone else (None, "")
         if control:
-            return self._answers.for_change(result, room, handle=handle, way=way, read=asked.request.host.shows_meta)
-        return self._answers.with_new_tools(result, new, room, handle, way)
+            read, shown = host.shows_meta, reference.shown
+            return self._answers.for_change(result, room, handle=handle, way=way, read=read, shown=shown)
+        if handle is not None and handle == reference.handle:  # its caller has just given it
+            way = reference.way(self._call_tool, host, None) if new else ""
+        return self._answers.with_new_tools(result, new, room, handle, way, reference.shown)
 
     # -- what is called -----------------------------------------------------------------------------------------------
 
