@@ -26,15 +26,18 @@ Figures = dict[str, Any]
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def tau2(step: int = 1) -> AsyncGenerator[playing.Outcome]:
-    """Yield how each task of tau2 goes, by way and player; with a step, each so many-th."""
+async def tau2(step: int = 1) -> AsyncGenerator[tuple[playing.Outcome, bool]]:
+    """Yield how each task of tau2 goes, by way and player, and whether it is of the half that nothing was tuned on.
+
+    With a step, it is each so many-th task.
+    """
     with worker("tau2") as link:
-        desks, tasks = playing.Desks(link), link.ask("tasks")[::step]
+        desks, tasks = playing.Desks(link), [*enumerate(link.ask("tasks"))][::step]
         for tries in (False, True):
             for way in playing.WAYS:
                 progress(f"tau2, {way}{', with what is forbidden' if tries else ''}: {len(tasks)} tasks")
-                for task in tasks:
-                    yield await desks.play(task, way, tries=tries)
+                for number, task in tasks:
+                    yield await desks.play(task, way, tries=tries), number % 2 == 1
 
 
 async def agentdojo(step: int = 1, suites: Iterable[str] = outside.ACTS) -> AsyncGenerator[tuple[str, outside.Outcome]]:
@@ -54,10 +57,11 @@ async def measured(step: int = 1) -> Figures:
     with worker("tau2") as link:
         versions = {"Toolfold": __version__, **link.ask("versions")}
     service: dict[str, dict[str, Counter[str]]] = {}
-    async for one in tau2(step):
+    async for one, held_out in tau2(step):
         domain = one.task.partition("/")[0]
         counted = service.setdefault(f"{one.way}, {one.player}", {}).setdefault(domain, Counter())
         counted.update(tasks=1, done=one.done, requests=one.requests, read=one.read, longest=one.longest)
+        counted.update(kept=one.done and not one.broke, read_held_out=one.read if held_out else 0)
         counted.update(tried=sum(one.tried.values()), reached=sum(one.reached.values()))
     dojo: dict[str, dict[str, Counter[str]]] = {}
     async for name, played in agentdojo(step):
@@ -92,9 +96,14 @@ def _tau2_table(figures: Figures) -> str:
     flat = solved[0]
     rows = [
         [f"done of {_sum(flat, 'tasks')}", *(str(_sum(one, "done")) for one in solved)],
+        ["… without breaking the policy", *(str(_sum(one, "kept")) for one in solved)],
         ["tokens read, millions", *(f"{_sum(one, 'read') / 1e6:.1f}" for one in solved)],
         ["of those with everything listed", *(_share(_sum(one, "read"), _sum(flat, "read")) for one in solved)],
         *([f"… {domain}", *(_share(one[domain]["read"], flat[domain]["read"]) for one in solved)] for domain in flat),
+        [
+            "… of the half of tasks that nothing was tuned on",
+            *(_share(_sum(one, "read_held_out"), _sum(flat, "read_held_out")) for one in solved),
+        ],
         ["requests", *(f"{_sum(one, 'requests'):,}" for one in solved)],
         ["longest request of a task, mean", *(f"{_sum(one, 'longest') // _sum(one, 'tasks'):,}" for one in solved)],
         ["*tries what is forbidden:* tried", *(f"{_sum(one, 'tried'):,}" for one in tried)],
@@ -120,6 +129,8 @@ def _agentdojo_table(figures: Figures) -> str:
         ),
         ["done under attack", *(str(_sum(one, "done_beside")) for one in found)],
         ["tokens read, thousands", *(f"{_sum(one, 'read') // 1000:,}" for one in found)],
+        ["of those with everything listed", *(_share(_sum(one, "read"), _sum(flat, "read")) for one in found)],
+        *([f"… {suite}", *(_share(one[suite]["read"], flat[suite]["read"]) for one in found)] for suite in flat),
     ]
     return _table(["", *outside.WAYS], rows)
 

@@ -15,21 +15,25 @@ from toolfold_adapters.evaluation.players import SCRIPTS, Scripted
 from toolfold_adapters.evaluation.surfaces import ARMS, EVERYTHING, HOSTS, Surface
 from toolfold_adapters.evaluation.tasks import Expected, Task
 from toolfold_adapters.mcp import build_server
+from toolfold_adapters.mcp.answer.answers import AnswerForm
 from toolfold_adapters.names import wire_name
 
 from .link import Worker
 from .service import Desk, desk
 
-WAYS = {"everything listed": "everything", "groups": "groups", "groups, one service a session": "groups"}
+SIGNATURES = "groups, in signatures"
+WAYS = {"everything listed": "everything", "groups": "groups", SIGNATURES: "groups"}
 """The ways to offer the tools, and the arm of `toolfold evaluate` that each is."""
-PROFILES = "groups, one service a session"
 SOLUTION, TRIES = "solution", "tries what is forbidden"
 PLAYERS = (SOLUTION, TRIES)
 
 
 @frozen(kw_only=True)
 class Outcome:
-    """How one task went: whether the benchmark says that it is done, what was forbidden and tried, and what it took."""
+    """How one task went: whether the benchmark says that it is done, what was forbidden and tried, and what it took.
+
+    `broke` says whether a call that the policy forbids has reached a tool.
+    """
 
     task: str
     way: str
@@ -41,6 +45,7 @@ class Outcome:
     requests: int
     read: int
     longest: int
+    broke: bool
 
 
 @define(kw_only=True)
@@ -91,7 +96,7 @@ class Desks:
 
     link: Worker
     made: dict[bool, Desk] = field(factory=dict[bool, Desk])
-    servers: dict[tuple[bool, str | None], Server[Any]] = field(factory=dict[tuple[bool, str | None], Server[Any]])
+    servers: dict[str, Server[Any]] = field(factory=dict[str, Server[Any]])
 
     async def play(self, task: Mapping[str, Any], way: str, *, tries: bool) -> Outcome:
         """Return how a task goes."""
@@ -99,13 +104,13 @@ class Desks:
         if arm.grouped not in self.made:
             self.made[arm.grouped] = desk(self.link, grouped=arm.grouped)
         made = self.made[arm.grouped]
-        profile = task["id"].partition("/")[0] if way == PROFILES else None
-        if (arm.grouped, profile) not in self.servers:
-            self.servers[arm.grouped, profile] = build_server(made.tools, profile=profile, handles="stored")
+        if way not in self.servers:
+            answers: AnswerForm = "signatures" if way == SIGNATURES else "auto"
+            self.servers[way] = build_server(made.tools, handles="stored", answers=answers)
         self.link.ask("begin", task=task["id"], attack=None)
         asked = Task(id=task["id"], ask=task["ask"], calls=())
         made.simulation.begin(asked)
-        async with Client(self.servers[arm.grouped, profile], mode="auto", cache=None) as client:
+        async with Client(self.servers[way], mode="auto", cache=None) as client:
             surface = Surface(
                 Served(client, changes=False),
                 HOSTS[EVERYTHING],
@@ -132,4 +137,5 @@ class Desks:
             requests=surface.requests,
             read=surface.input_tokens,
             longest=surface.context,
+            broke=score["broke"],
         )

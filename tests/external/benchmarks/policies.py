@@ -42,6 +42,12 @@ def _named(calls: Sequence[Call], key: str) -> Iterator[Any]:
     return (one["arguments"][key] for one in calls if key in one["arguments"])
 
 
+def is_of(attempt: Call, tool: str, arguments: Mapping[str, Any]) -> bool:
+    """Return whether a call is as forbidden as an attempt: of the same tool, on the same things."""
+    on = {key: value for key, value in attempt["arguments"].items() if key.endswith("_id") and key in arguments}
+    return attempt["tool"] == tool and all(arguments[key] == value for key, value in on.items())
+
+
 # -- the solutions, with what the policies want to be looked up before ------------------------------------------------
 
 

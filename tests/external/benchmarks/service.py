@@ -13,7 +13,7 @@ from typing import Any
 
 from attrs import frozen
 
-from toolfold import Context, Loader, Profile, ToolError, ToolSet, View, Visibility
+from toolfold import Context, Loader, ToolError, ToolSet, View, Visibility
 from toolfold_adapters.evaluation.tasks import ObservedCall
 from toolfold_adapters.evaluation.world import Simulation
 from toolfold_adapters.names import wire_name
@@ -149,11 +149,10 @@ class Desk:
 def desk(link: Worker, *, grouped: bool) -> Desk:
     """Return all tools, in groups under the rules, or listed flat without any."""
     definitions = {one["name"]: one for one in link.ask("definitions")}
-    control: Any = Loader(name="open_group", closer="close_group", needs_groups=True) if grouped else "none"
+    control: Any = Loader(name="open_group", needs_groups=True) if grouped else "none"  # one group closes another
     tools, simulation = ToolSet("desk", control=control, on_hidden="hint"), Simulation()
     for service, about in SERVICES.items() if grouped else ():
         tools.register_group(service, about)
-        tools.register_profile(Profile(name=service, available=(service,)))
     if grouped:
         tools.register_exclusion(*SERVICES)
     guards = {tool: Visibility.when(rule) for rule, guarded in RULES.items() for tool in guarded}

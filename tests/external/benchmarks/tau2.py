@@ -10,7 +10,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from copy import deepcopy
 from functools import cache, lru_cache
 from importlib import import_module
@@ -25,7 +25,7 @@ from inspect_evals.tau2 import utils
 from inspect_evals.tau2.common.agents import StoredAgentState
 from inspect_evals.tau2.data_model.tasks import Task
 
-from .policies import JUDGES, Call, with_checks
+from .policies import JUDGES, Call, is_of, with_checks
 from .sessions import begin_store, definition, finished, made_call
 
 DOMAINS = {
@@ -87,6 +87,7 @@ class Tau2:
         self._made: set[str] = set()
         self._said: list[ToolCall] = []
         self._users: list[ToolCall] = []
+        self._broke = False
 
     def versions(self) -> dict[str, str]:
         """Return the versions of what is played here."""
@@ -106,7 +107,7 @@ class Tau2:
     def begin(self, task: str, attack: str | None) -> None:
         """Begin a task in a fresh state."""
         self._domain, self._task = _tasks()[task]
-        self._made, self._said, self._users = set(), [], []
+        self._made, self._said, self._users, self._broke = set(), [], [], False
         begin_store()
         if self._domain == "banking":
             environment = import_module("inspect_evals.tau2.banking.environment")
@@ -124,6 +125,7 @@ class Tau2:
         if by == "user" and self._domain == "banking":
             return self._by_bank_customer(tool, arguments)
         tools = _tools() if by == "assistant" else _user_tools(self._domain)
+        self._broke |= by == "assistant" and any(is_of(one, tool, arguments) for one in self._forbidden())
         call, text, error = await made_call(tools, tool, arguments)
         (self._said if by == "assistant" else self._users).append(call)
         if by == "assistant" and not error:
@@ -138,7 +140,10 @@ class Tau2:
         return {"text": getattr(customer, name)(**arguments), "error": False}
 
     async def score(self) -> dict[str, Any]:
-        """Return what the domain's scorer says; the agent has told the user what the task wants to be told."""
+        """Return what the domain's scorer says, and whether a call broke the policy.
+
+        The agent has told the user what the task wants to be told.
+        """
         scorer = getattr(import_module(f"inspect_evals.tau2.{self._domain}.scorer"), f"{self._domain}_scorer")()
         instance = DOMAINS[self._domain][2]
         store_as(StoredAgentState, instance).messages = [ChatMessageAssistant(content="", tool_calls=self._said)]
@@ -147,17 +152,20 @@ class Tau2:
         metadata = {"instance": instance, "task": self._task.model_dump()}
         score = await scorer(finished(metadata, messages, told), Target(""))
         assert score is not None
-        return {"done": score.value == CORRECT, "why": score.explanation}
+        return {"done": score.value == CORRECT, "why": score.explanation, "broke": self._broke}
 
     # -- what the policy forbids now ----------------------------------------------------------------------------------
 
     def forbidden(self) -> list[Call]:
         """Return calls that the policy of the domain forbids in the state as it is, one for each rule at most."""
         found: dict[str, Call] = {}
-        calls = [*_actions(self._domain, self._task), {"tool": "", "arguments": {"said": _asked(self._task)}}]
-        for attempt in JUDGES[self._domain](calls, self._made):
+        for attempt in self._forbidden():
             found.setdefault(attempt["rule"], attempt)
         return [*found.values()]
+
+    def _forbidden(self) -> Iterator[Call]:
+        calls = [*_actions(self._domain, self._task), {"tool": "", "arguments": {"said": _asked(self._task)}}]
+        return JUDGES[self._domain](calls, self._made)
 
 
 def _asked(task: Task) -> str:
