@@ -7,9 +7,11 @@ from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any, cast
+from typing import IO, TYPE_CHECKING, Any, TypeVar, cast
 
 import click
+from anyio import current_time, move_on_after
+from attrs import evolve
 
 from toolfold import Catalog, ConfigError, __version__
 from toolfold_adapters.tokens import plural
@@ -32,10 +34,17 @@ from .runs import show_progress
 from .targets import GatewayOptions, Target, open_target
 
 if TYPE_CHECKING:
-    from toolfold_adapters.evaluation import AnswerOptions, Plan, Player, Record, Task, World
+    from toolfold_adapters.evaluation import AnswerOptions, Choice, Plan, Player, Record, Suggested, Task, World
+
+    Line = TypeVar("Line", Choice, Record)
 
 SIZES = (20, 100, 500, 1_000)
 OWN_OPTIONS = ("players", "models", "host", "replay", "arms", "sizes", "seed", "sample", "price")
+SUGGESTED, SUGGESTED_ARMS = 20, ("everything", "search", "groups", "groups+search")
+"""How many suggested tasks are played unless --sample is given, and against which arms unless --arm is."""
+SUGGESTING = 600
+"""How many seconds models have for suggested tasks."""
+NO_MODEL = "no model"
 ASKED = ("base_url", "max_tokens", "temperature", "context", "timeout")
 """The options that say how models are asked."""
 _NAMES = partial(click.option, metavar="NAMES", multiple=True, callback=parse_names)
@@ -63,7 +72,8 @@ def _asked(ctx: click.Context, given: Mapping[str, Any], models: Sequence[str]) 
     "evaluate",
     "toolfold evaluate                                           the built-in tasks, by a perfect chooser",
     "toolfold evaluate --player hosts --size 100 --report hosts.html",
-    "toolfold evaluate shop:tools --suggest > tasks.toml",
+    "toolfold evaluate shop:tools --suggest                      what do groups do for these tools?",
+    "toolfold evaluate shop:tools --suggest --tasks tasks.toml   the same; the tasks are kept",
     "toolfold evaluate shop:tools --tasks tasks.toml",
     "toolfold evaluate shop:tools --tasks tasks.toml --model anthropic:claude-sonnet-4-5 -o runs.jsonl",
     "toolfold evaluate --model qwen3:4b --base-url http://127.0.0.1:11434/v1 --context 8192 --sample 10",
@@ -77,7 +87,11 @@ def _asked(ctx: click.Context, given: Mapping[str, Any], models: Sequence[str]) 
     metavar="DIR",
     help="Play the tasks of LiveMCPBench, from its repository.",
 )
-@click.option("--suggest", is_flag=True, help="Print tasks made of the examples in the tools' schemas, and exit.")
+@click.option(
+    "--suggest",
+    is_flag=True,
+    help="Make tasks of the tools themselves, into the --tasks FILE if given; models write requests, and choose.",
+)
 @_NAMES("--player", "players", help="Scripted players, all, or hosts; perfect unless given.")
 @click.option("--model", "models", metavar="NAME", multiple=True, help="A model as pydantic-ai names it, by its key.")
 @click.option("--base-url", metavar="URL", help="Where the models are: an API with OpenAI's chat completions.")
@@ -139,18 +153,22 @@ def evaluate_command(
     if bench is not None and (has_target or file is not None):
         raise click.UsageError("--live-mcp-bench has tools and tasks of its own: leave out TARGET and --tasks.", ctx)
     if has_target and file is None and not suggest:
-        raise click.UsageError("Give the --tasks for these tools; --suggest makes some of their examples.", ctx)
+        raise click.UsageError("Give the --tasks for these tools; --suggest makes some of the tools themselves.", ctx)
+    if suggest and (bench is not None or own["replay"] is not None):
+        raise click.UsageError("--suggest makes tasks of its own: leave out --live-mcp-bench and --replay.", ctx)
     target = chosen_target(ctx, targets, app_dir=app_dir, **given) if has_target else None
-    if suggest:
-        click.echo(run(partial(_suggested, target)), nl=False)
-        return
     if report is not None and not report.parent.is_dir():
         raise Failed(f"{report} can't be written: there is no folder {report.parent}.")
-    if choosing:
-        run(partial(_chosen, target, file, bench, own))
+    if choosing and not suggest:
+        run(partial(_chosen, target, file, bench, output, own))
         return
-    records: list[Record] = run(partial(_evaluated, target, file, bench, output, own))
-    _show(records, report)
+    if suggest:
+        if file is not None and file.exists():
+            raise Failed(f"{file} exists already: leave out --suggest to play its tasks, or name another file.")
+        records: list[Record] = run(partial(_suggested, target, file, output, report, own))
+    else:
+        records = run(partial(_evaluated, target, file, bench, output, own))
+        _show(records, report)
     if require is not None:
         _check(records, require)
 
@@ -167,39 +185,114 @@ async def _catalog(chosen: tuple[Target, GatewayOptions] | None) -> Catalog:
             return opened.tools.catalog
 
 
-async def _suggested(target: tuple[Target, GatewayOptions] | None) -> str:
-    from toolfold_adapters.evaluation import suggested
+async def _suggested(
+    target: tuple[Target, GatewayOptions] | None,
+    file: Path | None,
+    output: Path | None,
+    report: Path | None,
+    given: dict[str, Any],
+) -> list[Record]:
+    """Make tasks of the tools, show what a script reads for them, and what is chosen; return the script's records."""
+    from toolfold_adapters.evaluation import Suggested, World, check_groups, rewritten, suggested
 
-    return suggested(await _catalog(target))
+    catalog, until = await _catalog(target), current_time() + SUGGESTING
+    world, models = World(catalog, given.pop("seed")), given.pop("models")
+    check_groups(world.own())
+    by_rule = suggested(catalog)
+    asked, sample, arms = given.pop("asked"), given.pop("sample") or SUGGESTED, given.pop("arms") or SUGGESTED_ARMS
+    given |= {"models": (), "host": None, "asked": {}}
+    plan = _plan(world, by_rule.tasks, False, sample=sample, arms=arms, **given)
+    made = Suggested(tasks=tuple(plan.chosen()), without=by_rule.without)
+    if models:
+        from toolfold_adapters.evaluation.models import Settings, model_of, writer_of
+
+        settings = dict(asked)
+        writer = writer_of(model_of(models[0], settings.pop("base_url", None)), world.seed, Settings(**settings))
+        third = current_time() + SUGGESTING / 3
+        with show_progress(SUGGESTING / 3) as progress:
+
+            async def write(about: str) -> str | None:
+                progress(f"{models[0]} writes requests")
+                with move_on_after(third - current_time()):
+                    return await writer(about)
+                return None
+
+            made = await rewritten(made, catalog, write)
+    if file is not None:
+        _write(file, made.toml())
+    plan = evolve(plan, tasks=made.tasks, sample=None)
+    show(f"{plural(len(made.tasks), 'task')}, of {plural(len(world.own()), 'tool')}: {_writers(made, models)}")
+    if made.without:
+        show(f"  without a description that a request can be made of: {', '.join(made.without)}")
+    show("")
+    records = await _played(plan, None)
+    _show(records, report)
+    with move_on_after(max(until - current_time(), 1)) as limit:
+        await _choices(plan, models, asked, output)
+    if limit.cancelled_caught:
+        show(f"{SUGGESTING // 60} minutes are over: a smaller --sample leaves time for all, as -o and a second run do.")
+    return records
+
+
+def _writers(made: Suggested, models: Sequence[str]) -> str:
+    """Return who wrote the requests of tasks, and what that means for figures."""
+    count = len(made.by_model)
+    if count == len(made.tasks):
+        return f"the requests are written by {models[0]}."
+    verb = "is" if count == 1 else "are"
+    by_model = f"{plural(count, 'request')} {verb} written by {models[0]}, and the others" if count else "the requests"
+    return f"{by_model} are sentences of descriptions, which a search finds more easily than what people say."
 
 
 async def _chosen(
-    target: tuple[Target, GatewayOptions] | None, file: Path | None, bench: Path | None, given: Mapping[str, Any]
+    target: tuple[Target, GatewayOptions] | None,
+    file: Path | None,
+    bench: Path | None,
+    output: Path | None,
+    given: Mapping[str, Any],
 ) -> None:
     """Print how often each model, and a search without one, chooses the tool that a request needs."""
-    from toolfold_adapters.evaluation import CHOICE_COLUMNS, OWN, Plan, World, bench_tasks, choices, load_tasks
+    from toolfold_adapters.evaluation import OWN, Plan, World, bench_tasks, load_tasks
 
     catalog = await _catalog(target) if bench is None else bench_tasks(bench)[0]
     tasks = load_tasks(file or OWN / "tasks.toml", catalog) if bench is None else bench_tasks(bench)[1]
     world, built_in = World(catalog, given["seed"]), target is None and bench is None
-    played = Plan(world=world, tasks=tasks, players=(), sample=given["sample"]).chosen()
     sizes = tuple(map(_size, given["sizes"])) or ((100,) if built_in else (None,))
-    models: Sequence[str | None] = given["models"] or (None,)
-    for name in models:
-        chooser = None
+    plan = Plan(world=world, tasks=tasks, players=(), sample=given["sample"], sizes=sizes)
+    await _choices(plan, given["models"], given["asked"], output)
+
+
+async def _choices(plan: Plan, models: Sequence[str], asked: Mapping[str, Any], output: Path | None) -> None:
+    """Print a table for each model, or one without, also if it is ended before all is asked."""
+    from toolfold_adapters.evaluation import CHOICE_COLUMNS, Choice, choices, choose
+
+    for name in models or (None,):
+        chooser, options = None, {"search": plan.search} if plan.search != "bm25" else {}
         if name is not None:
             from toolfold_adapters.evaluation.models import Settings, chooser_of, model_of
 
-            asked = dict(given["asked"])
-            chooser = chooser_of(model_of(name, asked.pop("base_url", None)), world.seed, Settings(**asked))
-        lines = table(*CHOICE_COLUMNS, numbers=CHOICE_COLUMNS[1:])
-        for size in sizes:
-            for row in await choices(world, played, size, chooser):
+            settings, options = dict(asked), {**options, **asked}
+            chooser = chooser_of(model_of(name, settings.pop("base_url", None)), plan.world.seed, Settings(**settings))
+        made: list[Choice] = []
+        total = sum(len(task.calls) for task in plan.chosen()) * len(plan.sizes)
+        try:
+            with _recorded(output, Choice) as (before, write), show_progress() as progress:
+                known = {one.key for one in before}
+                async for choice in choose(plan, chooser, name or NO_MODEL, options, before):
+                    made.append(choice)
+                    if choice.key not in known:
+                        write(choice.model_dump_json())
+                    asked_of = len({(one.task, one.number, one.size) for one in made})
+                    progress(f"{asked_of:,} of {total:,} requests: {name or NO_MODEL} chooses")
+        finally:
+            fingerprint = plan.world.fingerprint(plan.tasks)
+            about = f"choices; seed {plan.world.seed}; tasks {fingerprint}; toolfold {__version__}"
+            said = "".join(f"; {key} {value}" for key, value in options.items())
+            show(f"{name or NO_MODEL} ({about}{said})")
+            lines = table(*CHOICE_COLUMNS, numbers=CHOICE_COLUMNS[1:])
+            for row in choices(made):
                 lines.add_row(*row.cells())
-        about = f"choices; seed {world.seed}; tasks {world.fingerprint(tasks)}; toolfold {__version__}"
-        options = "".join(f"; {key} {value}" for key, value in given["asked"].items()) if name else ""
-        show(f"{name or 'no model'} ({about}{options})")
-        show(lines)
+            show(lines)
 
 
 async def _evaluated(
@@ -209,19 +302,27 @@ async def _evaluated(
     output: Path | None,
     given: dict[str, Any],
 ) -> list[Record]:
-    """Return the records of a run, each of which is written as soon as it is there."""
+    """Return the records of a run of the tasks of a file, of a benchmark or of the built-in ones."""
     from toolfold_adapters.evaluation import OWN, World, bench_tasks, load_tasks
-    from toolfold_adapters.evaluation import run as played
 
     if bench is not None:
         catalog, tasks = bench_tasks(bench)
     else:
         catalog = await _catalog(target)
         tasks = load_tasks(file or OWN / "tasks.toml", catalog)
-    plan = _plan(World(catalog, given.pop("seed")), tasks, target is None and bench is None, **given)
+    return await _played(
+        _plan(World(catalog, given.pop("seed")), tasks, target is None and bench is None, **given), output
+    )
+
+
+async def _played(plan: Plan, output: Path | None) -> list[Record]:
+    """Return the records of a plan, each of which is written as soon as it is there."""
+    from toolfold_adapters.evaluation import Record
+    from toolfold_adapters.evaluation import run as played
+
     total = len(plan.cases())
     records: list[Record] = []
-    with _recorded(output) as (before, write), show_progress() as progress:
+    with _recorded(output, Record) as (before, write), show_progress() as progress:
         begun = set[tuple[Any, ...]]()
 
         def begin(record: Record) -> None:
@@ -311,14 +412,14 @@ def _size(word: str) -> int | None:
 
 
 @contextmanager
-def _recorded(output: Path | None) -> Generator[tuple[list[Record], Callable[[str], None]]]:
+def _recorded(output: Path | None, kind: type[Line]) -> Generator[tuple[list[Line], Callable[[str], None]]]:
     """Yield the records that a file has, and what adds a line to it; a line that was cut off is removed."""
     if output is None:
         yield [], lambda line: None
         return
-    from toolfold_adapters.evaluation import read_records
+    from toolfold_adapters.evaluation import read_lines
 
-    before = read_records(output)
+    before = read_lines(output, kind)
     try:
         with output.open("a+b") as lines:
             _remove_the_rest(lines)
@@ -359,10 +460,14 @@ def _show(records: Sequence[Record], report: Path | None) -> None:
             show(f"  and {plural(len(missed) - 5, 'task')} more; --report names all")
         show("")
     if report is not None:
-        try:
-            report.write_text(page(records), encoding="utf-8")
-        except OSError as error:
-            raise Failed(f"{report} can't be written: {error.strerror}.") from error
+        _write(report, page(records))
+
+
+def _write(file: Path, text: str) -> None:
+    try:
+        file.write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise Failed(f"{file} can't be written: {error.strerror}.") from error
 
 
 def _check(records: Sequence[Record], percent: float) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import anyio
 import pytest
 
+from tests.cli.support import invoke
 from tests.external.models.serving import served
 from toolfold import ToolSet
-from toolfold_adapters.evaluation import Plan, Record, Task, World, model, run
+from toolfold_adapters.evaluation import Choice, Plan, Record, Task, World, model, read_lines, run
 from toolfold_adapters.evaluation.tasks import Expected
 
 
@@ -31,3 +34,36 @@ def test_a_model_from_a_package_plays_a_task_and_its_record_names_its_weights(mo
     assert record.why != "unreachable"
     assert record.exchanges
     assert [(tool, given["room"]) for tool, given in record.transcript][:1] == [("turn_on_light", "kitchen")]
+
+
+HOUSE = """
+from toolfold import ToolSet
+
+tools = ToolSet("house")
+tools.register_group("light", "Lamps in rooms")
+tools.register_group("mail", "Letters and messages")
+room = {"type": "object", "properties": {"room": {"type": "string"}}, "required": ["room"]}
+for name, text, group in [
+    ("turn_on_light", "Turn on the light in a room.", "light"),
+    ("turn_off_light", "Turn off the light in a room.", "light"),
+    ("read_letters", "Read the letters that came.", "mail"),
+]:
+    tools.register(name, print, description=text, input_schema=room, group=group)
+"""
+
+
+@pytest.mark.spec("EVA-1", "EVA-4")
+def test_a_model_from_a_package_chooses_for_suggested_tasks(
+    models: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "house.py").write_text(HOUSE, encoding="utf-8")
+    with served() as (address, name):
+        given = ("house.py:tools", "--suggest", "--model", name, "--base-url", address)
+        done = invoke("evaluate", *given, "-o", "choices.jsonl")
+    assert done.exit_code == 0, done.output
+    assert "the requests are sentences of descriptions" in done.stdout  # it writes none
+    chosen = [one for one in read_lines(Path("choices.jsonl"), Choice) if one.way == "everything"]
+    assert len(chosen) == 3
+    assert {one.player for one in chosen} == {name}
+    assert any(one.right for one in chosen)

@@ -18,7 +18,8 @@ from attrs import define, field
 from toolfold import ConfigError
 from toolfold.spi import extras_named, frozen, table
 
-from .choosing import Chooser, chosen_in, schema_of
+from .choosing import Chooser, chosen_in, lines_of, schema_of
+from .suggesting import LONGEST, Writer
 from .surfaces import Exchange, Malformed, Played, Surface, Why
 
 with extras_named("evaluate"):
@@ -42,6 +43,8 @@ with extras_named("evaluate"):
 
 BASE = "Do what you are asked with the tools that you have. If none of them can do it, say so and call none."
 CHOOSE = "Which of these does what is requested? Answer with its name."
+WRITE = "Write what a person asks for who needs what is described: one short sentence, with the words of everyday life."
+REQUEST = "request"
 REQUESTS = 30
 """How many requests a model may make for one task."""
 MALFORMED = 5
@@ -265,28 +268,47 @@ async def play(model: Model, surface: Surface, seed: int, settings: Settings | N
 def chooser_of(model: Model, seed: int, settings: Settings | None = None) -> Chooser:
     """Return what has a model choose a name: its answer is constrained to be one of them.
 
-    The chooser returns `None` for a request that goes wrong; it raises `ConfigError` if the first can't be made.
+    The chooser returns `None` for a request that goes wrong; it raises `ConfigError` if the model is not reached.
     """
-    asked, answered = settings or Settings(), False
+    asked = settings or Settings()
 
     async def choose(request: str, offered: Mapping[str, str]) -> str | None:
-        nonlocal answered
         output = StructuredDict(schema_of([*offered]), name="choice")
         agent = Agent(CheckedModel(model), instructions=CHOOSE, output_type=NativeOutput(output), retries=0)
-        lines = "\n".join(f"- {name}: {about}" for name, about in offered.items())
-        with move_on_after(asked.timeout):
-            try:
-                prompt = f"{lines}\n\nRequest: {request}"
-                result = await agent.run(prompt, model_settings=_settings(asked, seed))
-            except failures.AgentRunError as error:
-                if not answered and _why(error) == "unreachable":
-                    raise ConfigError(f"The model {model.model_name!r} can't be used: {_words(error)}") from error
-                return None
-            answered = True
-            return chosen_in(result.output, offered)
-        return None
+        prompt = f"{lines_of(offered)}\n\nRequest: {request}"
+        return chosen_in(await _answer(agent, prompt, model, asked, seed), offered)
 
     return choose
+
+
+def writer_of(model: Model, seed: int, settings: Settings | None = None) -> Writer:
+    """Return what has a model write a request for what a tool does.
+
+    The writer returns `None` for one that goes wrong; it raises `ConfigError` if the model is not reached.
+    """
+    asked = settings or Settings()
+    text = {"type": "string", "minLength": 1, "maxLength": LONGEST}
+    schema = {"type": "object", "properties": {REQUEST: text}, "required": [REQUEST], "additionalProperties": False}
+    output = NativeOutput(StructuredDict(schema, name="request"))
+    agent = Agent(CheckedModel(model), instructions=WRITE, output_type=output, retries=0)
+
+    async def write(about: str) -> str | None:
+        answer = await _answer(agent, f"Described: {about}", model, asked, seed)
+        written = (table(answer) or {}).get(REQUEST)
+        return written if isinstance(written, str) else None
+
+    return write
+
+
+async def _answer(agent: Agent[None, Any], prompt: str, model: Model, asked: Settings, seed: int) -> Any:
+    """Return what a model answers to one question, or `None` if that goes wrong."""
+    with move_on_after(asked.timeout):
+        try:
+            return (await agent.run(prompt, model_settings=_settings(asked, seed))).output
+        except failures.AgentRunError as error:
+            if _why(error) == "unreachable":
+                raise ConfigError(f"The model {model.model_name!r} can't be used: {_words(error)}") from error
+    return None
 
 
 def _settings(asked: Settings, seed: int) -> ModelSettings:

@@ -14,7 +14,7 @@ from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mappi
 from functools import partial
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 from attrs import field
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -28,6 +28,7 @@ from .surfaces import ARMS, EVERYTHING, PROGRAM, AnswerOptions, Exchange, Offers
 from .tasks import Task, judge
 from .world import World
 
+Line = TypeVar("Line", bound=BaseModel)
 UNREACHABLE = 3
 """After so many tasks in a row for which a model was not reached, a run ends."""
 
@@ -284,12 +285,6 @@ def _tokens(surface: Surface, exchanges: Sequence[Exchange] | None) -> dict[str,
 
 
 def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
-    versions = {"toolfold": __version__, "python": platform.python_version()}
-    for package in ("mcp", *player.packages):
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            continue
     return Record(
         task=case.task,
         arm=case.arm,
@@ -299,27 +294,43 @@ def _unplayed(plan: Plan, tasks: str, player: Player, case: Case) -> Record:
         host=player.host,
         seed=plan.world.seed,
         tasks=tasks,
-        versions=versions,
+        versions=versions_of(player.packages),
         price=plan.price,
         options={**plan.options, **player.settings, **({} if plan.search == "bm25" else {"search": plan.search})},
     )
 
 
+def versions_of(packages: Iterable[str]) -> dict[str, str]:
+    """Return the versions of Python, the library, the SDK and of those of some packages that are installed."""
+    versions = {"toolfold": __version__, "python": platform.python_version()}
+    for package in ("mcp", *packages):
+        try:
+            versions[package] = version(package)
+        except PackageNotFoundError:
+            continue
+    return versions
+
+
 def read_records(file: Path) -> list[Record]:
-    """Return the records in a file; a last line that was cut off is left out, and there are none without a file.
+    """Return the tasks played that a file has; raises `ConfigError`, as `read_lines` does."""
+    return read_lines(file, Record)
+
+
+def read_lines(file: Path, kind: type[Line]) -> list[Line]:
+    """Return the records of a kind in a file; a last line that was cut off is left out, and no file has none.
 
     Raises:
-        ConfigError: Another line is not a record.
+        ConfigError: Another line is not such a record.
     """
     if not file.exists():
         return []
     lines = file.read_text(encoding="utf-8").split("\n")[:-1]  # what follows the last line break was cut off
-    return [_record(file, number, line) for number, line in enumerate(lines, 1)]
+    return [_record(kind, file, number, line) for number, line in enumerate(lines, 1)]
 
 
-def _record(file: Path, number: int, line: str) -> Record:
+def _record(kind: type[Line], file: Path, number: int, line: str) -> Line:
     try:
-        return Record.model_validate_json(line)
+        return kind.model_validate_json(line)
     except ValidationError as error:
         place = ".".join(map(str, error.errors()[0]["loc"]))
         raise ConfigError(

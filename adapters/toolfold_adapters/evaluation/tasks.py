@@ -18,7 +18,6 @@ players, and any other value will do. `query` is what a scripted player searches
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -26,11 +25,10 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
-from toolfold import Catalog, Component, ConfigError, ManifestError
+from toolfold import Catalog, ConfigError, ManifestError
 from toolfold.spi import array, frozen, table
 
 from ..files import read_table
-from ..tokens import plural
 
 OWN = Path(__file__).with_name("data")
 """The folder of the built-in catalog and tasks."""
@@ -211,53 +209,10 @@ def _plain(value: Any) -> Any:
     return value.strip().casefold() if isinstance(value, str) else value
 
 
-# -- tasks that are made of the examples that tools have, for a person to complete ------------------------------------
+# -- arguments ---------------------------------------------------------------------------------------------------------
 
 
-def suggested(catalog: Catalog) -> str:
-    """Return a file of tasks, one for each tool whose schema has examples of its arguments; it is TOML.
-
-    An example is one of the schema as a whole, or is put together of those of the properties: each has an `examples`
-    list, a `const`, an `enum` or a `default`. The tools without are named in a comment.
-
-    Raises:
-        ConfigError: No tool has such examples.
-    """
-    own = [one for one in catalog.tools.values() if one.control is None and not one.never_listed]
-    made = {tool.name: _example(tool.input_schema) for tool in own}
-    if all(arguments is None for arguments in made.values()):
-        tools = plural(len(own), "tool")
-        raise ConfigError(f"No tasks can be made: of {tools}, none has examples of all arguments that it requires.")
-    lines = ["# Tasks made of the examples in the schemas of tools. Say in `ask` what a user would say."]
-    for tool in own:
-        if (arguments := made[tool.name]) is not None:
-            lines += ["", *_written(tool, arguments)]
-    if without := [name for name, arguments in made.items() if arguments is None]:
-        lines += ["", f"# Without examples of all required arguments: {', '.join(without)}."]
-    return "\n".join(lines) + "\n"
-
-
-def _written(tool: Component, arguments: Mapping[str, Any]) -> Iterator[str]:
-    about = tool.description.partition("\n")[0] or tool.name
-    given = f", arguments = {_toml(arguments)}" if arguments else ""
-    yield "[[tasks]]"
-    yield f"id = {_toml(tool.name)}"
-    yield f"ask = {_toml(about)}"
-    yield f"calls = [{{ tool = {_toml(tool.name)}, query = {_toml(about)}{given} }}]"
-
-
-def _example(schema: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """Return an example of arguments, or `None` if a required one has none."""
-    for example in array(schema.get("examples")) or ():
-        if (whole := table(example)) is not None:
-            return whole
-    properties = table(schema.get("properties")) or {}
-    found = {name: values[0] for name, one in properties.items() if (values := _values(table(one) or {}))}
-    required = array(schema.get("required")) or ()
-    return found if all(name in found for name in required) else None
-
-
-def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
+def values_of(schema: Mapping[str, Any]) -> Sequence[Any]:
     """Return the values that a schema names, the likeliest first."""
     several = array(schema.get("examples")) or array(schema.get("enum")) or ()
     return [*several, *(schema[key] for key in ("const", "default") if schema.get(key) is not None)]
@@ -265,7 +220,7 @@ def _values(schema: Mapping[str, Any]) -> Sequence[Any]:
 
 def sample(schema: Mapping[str, Any]) -> Any:
     """Return a value that fits a plain schema, with what is required alone, as one would write who does not care."""
-    if values := _values(schema):
+    if values := values_of(schema):
         return values[0]
     for key in ("anyOf", "oneOf"):
         if several := array(schema.get(key)):
@@ -282,13 +237,3 @@ def sample(schema: Mapping[str, Any]) -> Any:
             return True
         case _:
             return "x" * schema.get("minLength", 1)
-
-
-def _toml(value: Any) -> str:
-    """Return a JSON value as TOML writes it inline; `null`, which it has not, is left out of tables."""
-    if (inner := table(value)) is not None:
-        pairs = (f"{json.dumps(key)} = {_toml(one)}" for key, one in inner.items() if one is not None)
-        return f"{{ {', '.join(pairs)} }}"
-    if (several := array(value)) is not None:
-        return f"[{', '.join(map(_toml, several))}]"
-    return json.dumps(value, ensure_ascii=False)

@@ -12,9 +12,9 @@ from threading import Thread
 import anyio
 import pytest
 
-from tests.adapters.evaluation.endpoint import Behaviour, dropping_tools, right
+from tests.adapters.evaluation.endpoint import Answer, Behaviour, Sent, dropping_tools, read_of, right, said
 from tests.cli.support import invoke
-from toolfold_adapters.evaluation import read_records
+from toolfold_adapters.evaluation import Choice, read_lines, read_records
 
 pytestmark = pytest.mark.spec("EVA-1", "EVA-2")
 TASKS = """
@@ -70,6 +70,41 @@ def test_a_model_of_a_local_server_plays(shop: Path) -> None:
     (record,) = read_records(Path("runs.jsonl"))
     assert record.options == {"base_url": url, "temperature": 0.0, "timeout": 600.0}
     assert f"; base_url {url}; temperature 0" in printed
+
+
+def suggesting(shop: Path, url: str, *more: str) -> tuple[int, str]:
+    given = ("shop:tools", "--suggest", "--arm", "everything")
+    done = invoke("evaluate", *given, "--model", "mine", "--base-url", url, *more)
+    return done.exit_code, done.output
+
+
+async def obliging(sent: Sent) -> Answer:
+    """A model that writes the same request for every tool, and names the first that it is offered."""
+    names = sent["response_format"]["json_schema"]["schema"]["properties"]
+    chosen = names["name"]["enum"][0] if "name" in names else None
+    return said(json.dumps({"name": chosen} if chosen else {"request": "When is the shop open?"}), read_of(sent))
+
+
+def test_a_model_writes_suggested_requests_and_chooses(shop: Path) -> None:
+    with served(obliging) as url:
+        status, printed = suggesting(shop, url, "--tasks", "made.toml", "-o", "choices.jsonl")
+    assert status == 0, printed
+    assert Path("made.toml").read_text(encoding="utf-8").count('ask = "When is the shop open?"') == 1
+    assert "4 tasks, of 4 tools: 1 request is written by mine, and the others are sentences" in printed
+    assert [line.split()[0] for line in printed.splitlines() if " all " in line] == [
+        *("everything", "everything", "search", "groups", "groups:", "groups+search", "first")
+    ]
+    choices = read_lines(Path("choices.jsonl"), Choice)
+    assert {(one.player, one.options["base_url"]) for one in choices} == {("mine", url)}
+    assert len(choices) == 20
+
+
+def test_what_was_chosen_until_the_time_is_over_is_shown(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("toolfold_cli.evaluate.SUGGESTING", 0)
+    with served(obliging) as url:
+        status, printed = suggesting(shop, url)
+    assert status == 0, printed
+    assert "the requests are sentences of descriptions" in printed
 
 
 def test_a_model_whose_template_has_no_tools_is_warned_of(shop: Path) -> None:
