@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from difflib import get_close_matches
 from functools import partial
 from pathlib import Path
@@ -257,6 +257,24 @@ def names_in(*texts: str) -> tuple[str, ...]:
 def parse_names(_: click.Context, __: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
     """Return the names in an option's values."""
     return names_in(*values)
+
+
+def parse_drafts(ctx: click.Context, parameter: click.Parameter, values: tuple[str, ...]) -> tuple[str, ...]:
+    """Return the drafts that an option names, each with its value."""
+    if values:
+        from toolfold import ConfigError
+        from toolfold_adapters.mcp.extensions.drafts import drafts
+
+        try:
+            drafts(values)
+        except ConfigError as error:
+            raise click.BadParameter(str(error), ctx, parameter) from error
+    return values
+
+
+def has_tags(given: Sequence[str]) -> bool:
+    """Return whether one of these drafts has servers behind a gateway be sent the tags of their lists (SPEC NXT-1)."""
+    return any(one.partition("=")[0] == "tags" for one in given)
 
 
 active_option = partial(click.option, "--active", metavar="GROUPS", multiple=True, callback=parse_names)

@@ -34,6 +34,8 @@ from .options import (
     ServerOption,
     TargetCommand,
     chosen_target,
+    has_tags,
+    parse_drafts,
     parse_limits,
     parse_names,
     parse_origin,
@@ -75,7 +77,7 @@ SECTIONS: Mapping[str, str] = {
     "Over HTTP": "http host port path allow-host allow-origin forwarded-allow-ips shutdown-timeout auth public-url "
     "live",
     "What clients see": "profile list-profiles active control control-visibility separator delivery selection "
-    "disclosure definition-tags answers answer-tokens read-tool call-tools stubs status-tool",
+    "disclosure draft answers answer-tokens read-tool call-tools stubs status-tool",
     "Servers behind a gateway": "groups search share start-timeout",
     "Sessions, limits and records": "store limit max-active usage trace telemetry log-level log-format",
 }
@@ -285,10 +287,13 @@ class ServeCommand(TargetCommand):
 )
 @server_option("--disclosure/--no-disclosure", default=True, help="Offer the draft extension for groups, or don't.")
 @server_option(
-    "--definition-tags",
-    type=OneOf(["ignore", "honour", "signal", "reject"]),
-    help="Experimental: mark lists with tags as drafted for the next revision of MCP, and ignore, honour, signal or "
-    "reject a call whose client knows an older list; servers behind a gateway are sent the tags of their lists.",
+    "--draft",
+    multiple=True,
+    callback=parse_drafts,
+    metavar="NAME[=VALUE]",
+    help="Experimental: what is drafted for the next revision of MCP. tags[=ignore|honour|signal|reject]: lists have "
+    "tags, and what a call is answered whose client knows an older list. ttl=SECONDS: how long the same tools are "
+    "served, said of the lists that can't change.",
 )
 def serve_command(
     ctx: click.Context,
@@ -339,7 +344,7 @@ def serve_command(
     if tracer is not None and server["store"] is not None:
         server["store"] = tracer.around(server["store"])
     callers = Callers(many=over_http or many_clients, authentication=http.auth, public_url=http.public_url)
-    tags = server["definition_tags"] is not None
+    tags = has_tags(server["draft"])
     opening = partial(_open, target, options, server["active"], changed, beside, callers, tags=tags)
     with cancelled_by_signals() as shutdown, extras_named(), starting(over_http=over_http) as started:
         if over_http:
@@ -561,15 +566,15 @@ def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str
         if server["answer_tokens"] is None:
             arguments["answer_tokens"] = lambda: gateway.config.budgets.answer_tokens
     arguments = {name: value for name, value in arguments.items() if value or name not in ("limits", "store")}
-    return with_definition_tags(arguments)
+    return with_drafts(arguments)
 
 
-def with_definition_tags(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what `build_server` is given, with what tags lists in place of the option that has it done."""
-    if (choice := arguments.pop("definition_tags", None)) is not None:
-        from toolfold_adapters.mcp.extensions.tags import definition_tags
+def with_drafts(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return what `build_server` is given, with what adds drafts in place of the option that names them."""
+    if given := arguments.pop("draft", ()):
+        from toolfold_adapters.mcp.extensions.drafts import drafts
 
-        arguments["extend"] = definition_tags(choice, arguments.get("extend"))
+        arguments["extend"] = drafts(given, arguments.get("extend"))
     return arguments
 
 

@@ -42,7 +42,7 @@ from toolfold_adapters.transport.starting import starting
 
 from .failures import Failed, run
 from .logs import LEVELS, configure_logging
-from .options import PREFIX, OneOf, examples, traceback_option, variable_of
+from .options import PREFIX, OneOf, examples, has_tags, traceback_option, variable_of
 from .targets import GatewayOptions, OpenTarget, open_target, parse_target
 
 if TYPE_CHECKING:
@@ -64,8 +64,8 @@ SETTINGS = frozenset(
         "call_tools",
         "control",
         "control_visibility",
-        "definition_tags",
         "disclosure",
+        "draft",
         "max_active",
         "profile",
         "read_tool",
@@ -257,7 +257,7 @@ async def _opened(states: Path, pool: Pool, keys: Sequence[bytes], hello: Hello)
         pool=pool,
         place_of=hello.place_of,
         keys=keys,
-        definition_tags="definition_tags" in settings,
+        definition_tags=has_tags(settings.get("draft", ())),
     )
     async with (
         await _sessions(states / f"{hello.shares}.db") as store,
@@ -360,7 +360,7 @@ class _Served:
         """Return a server for relays with a profile and groups to begin with."""
         from toolfold_adapters.mcp import build_server
 
-        from .serve import with_definition_tags
+        from .serve import with_drafts
 
         settings: dict[str, Any] = {"profile": None, "active": (), **self.settings}
         profile, groups = profile or settings["profile"], groups or settings["active"]
@@ -377,7 +377,7 @@ class _Served:
         server: Any = build_server(
             self.opened.tools,
             store=self.store,
-            **with_definition_tags(given),
+            **with_drafts(given),
         )
         return server  # type: ignore[no-any-return]
 

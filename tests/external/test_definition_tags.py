@@ -13,7 +13,7 @@ from toolfold_adapters.mcp.extensions.tagged_client import TaggedClient
 pytestmark = pytest.mark.spec("NXT-1")
 
 TOKEN = "a token that is long enough to be one"
-TAGS = ("--definition-tags", "signal")
+TAGS = ("--draft", "tags=signal")
 MODERN = "2026-07-28"
 QUERY = {"sql": "select 1"}
 
@@ -28,8 +28,8 @@ async def test_a_client_that_carries_handles_sees_what_it_opened() -> None:
 
 
 async def test_a_gateway_and_its_server_each_reject_by_their_own_tags() -> None:
-    behind = serving(*DESK, "--definition-tags", "reject")
-    async with over_http("--definition-tags", "reject", "--", *behind) as url, TaggedClient(url, mode=MODERN) as client:
+    behind = serving(*DESK, "--draft", "tags=reject")
+    async with over_http("--draft", "tags=reject", "--", *behind) as url, TaggedClient(url, mode=MODERN) as client:
         while "ping" not in await client.everything():  # its server starts
             client.stale = True
         await client.call_tool("open_group", {"group": "database"})

@@ -83,6 +83,7 @@ class RequestHandlers:
         calls: Counts requests in progress.
         disclosure: The groups for clients that fetch them, by era, if they are served.
         on_announced: Is called when lists have changed for everybody, while the server runs.
+        of_upstreams: Whether the tools are those of other servers, which may change at any time.
         bounds: Each returns those of the server's capabilities that there are under a profile.
 
     Raises:
@@ -109,6 +110,7 @@ class RequestHandlers:
         limits, self._by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
         self.bounds: list[Bound] = []
+        self.of_upstreams = False
         self._store = settings.store or MemoryStore(elapsed, lease=inf)
         shared = evolve(limits.handles, when_full="refuse")  # others use them, too
         self._shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)

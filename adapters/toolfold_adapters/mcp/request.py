@@ -257,7 +257,7 @@ class Selections:
         self._bound: WeakSet[Session] = WeakSet()
         self._tools = tools
         self._name = profile if isinstance(profile, str) else None
-        self._by_request = by_request
+        self.by_request = by_request
         self._catalog = tools.runtime.catalogs.present
         self._default = self._selection(tools.profile(profile), groups)
 
@@ -290,7 +290,7 @@ class Selections:
         profile that a server was built with.
         """
         default = self.default
-        if request is None or not self._by_request:
+        if request is None or not self.by_request:
             return default
         profile = default.profile
         for name in _named(request, PROFILE)[-1:]:
@@ -309,7 +309,7 @@ class Selections:
             return True
         return (
             ctx.request is not None
-            and self._by_request
+            and self.by_request
             and any(f"toolfold-{what}" in ctx.request.headers for what in (GROUPS, PROFILE))
         )
 

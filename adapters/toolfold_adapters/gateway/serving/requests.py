@@ -71,6 +71,7 @@ def extend(gateway: Gateway, server: Server[Any], handlers: RequestHandlers) -> 
     """
     requests = Requests(gateway, handlers, server)
     gateway.clients.calls, gateway.clients.room = handlers.calls, handlers.room
+    handlers.of_upstreams = True
     handlers.bounds.append(requests.able)
     handlers.selections.rights, handlers.legacy.most_sessions = gateway.rights_of, gateway.sessions_of
     handlers.legacy.on_request = gateway.clients.renew

@@ -2,6 +2,10 @@
 
 groups.py          the draft for groups, and `toolbox.v1`  skills.py  entries of skills
 offered_groups.py  the groups of another server            offer.py   what an extension adds to a server
-tags.py            definition tags, a draft            tagged_client.py  a client that knows them
-upstream_tags.py   those of a gateway's servers
+
+Drafts, each off unless asked for:
+
+drafts.py         all of them, by name           ttl.py            lists that can't change within a time
+tags.py           definition tags                  tagged_client.py  a client that knows them
+upstream_tags.py  those of a gateway's servers
 """

@@ -1,4 +1,4 @@
-"""Definition tags on the command line: off unless asked for, then in a server and towards those behind it (NXT-1)."""
+"""Drafts on the command line: off unless asked for; tags then in a server and towards those behind it."""
 
 from __future__ import annotations
 
@@ -12,16 +12,17 @@ from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 
 from tests.adapters.gateway.inprocess import House
 from tests.adapters.mcp.shop import make_shop
+from tests.cli.support import invoke
 from tests.cli.test_serve import Served, serve_http, served
 from toolfold_adapters.gateway.upstream.transports import Transports
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, DefinitionTags, definition_tags
-from toolfold_cli.serve import with_definition_tags
+from toolfold_cli.serve import with_drafts
 from toolfold_cli.targets import open_target, parse_target
 from toolfold_cli.up import settings_in
 
 __all__ = ("served",)
-pytestmark = pytest.mark.spec("NXT-1")
+pytestmark = pytest.mark.spec("NXT-1", "NXT-2")
 
 
 def tagging(server: Server[Any]) -> list[DefinitionTags]:
@@ -30,14 +31,35 @@ def tagging(server: Server[Any]) -> list[DefinitionTags]:
 
 def test_a_server_has_tags_only_if_asked(shop: Path, served: list[Served]) -> None:
     serve_http("shop:tools")
-    serve_http("shop:tools", "--definition-tags", "honour")
+    serve_http("shop:tools", "--draft", "tags=honour")
     assert [len(tagging(one.server)) for one in served] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("given", "status", "message"),
+    [
+        (("--draft", "tag"), 2, "There is no draft 'tag'"),
+        (("--draft", "ttl=soon"), 2, "needs a number of seconds"),
+    ],
+)
+def test_what_can_not_be_is_refused(
+    shop: Path, served: list[Served], given: tuple[str, ...], status: int, message: str
+) -> None:
+    result = invoke("serve", "shop:tools", *given)
+    assert (result.exit_code, served) == (status, [])
+    assert message in " ".join(result.stderr.split())
+
+
+def test_several_drafts_are_given_one_by_one(shop: Path, served: list[Served]) -> None:
+    serve_http("shop:tools", "--draft", "ttl=60", "--draft", "tags")
+    (server,) = [one.server for one in served]
+    assert [type(one).__name__ for one in server.middleware[:2]] == ["Unchanging", "DefinitionTags"]
 
 
 def test_the_environment_of_a_relay_has_a_gateway_tag_its_lists_and_go_on_with_its_own() -> None:
     extended: list[object] = []
-    given = settings_in({"TOOLFOLD_DEFINITION_TAGS": "reject"})
-    arguments = with_definition_tags({**given, "extend": lambda server, _: extended.append(server)})
+    given = settings_in({"TOOLFOLD_DRAFT": "tags=reject"})
+    arguments = with_drafts({**given, "extend": lambda server, _: extended.append(server)})
     server = build_server(make_shop(), **arguments)
     assert (extended, len(tagging(server))) == ([server], 1)
 
