@@ -79,7 +79,7 @@ def image_builders() -> None:
     """Skip a test if no image can be built; with TESTS_EXTERNAL=required, fail it."""
     for program in ("buildah", "mmdebstrap"):
         if shutil.which(program) is None:
-            _skip(f"{program} is not installed: apt-get install {program}")
+            _skip(f"{program} is not installed")
 
 
 @pytest.fixture(scope="session")
@@ -87,7 +87,7 @@ def callers_programs() -> None:
     """Skip a test without what `deploy/callers` is made of; with TESTS_EXTERNAL=required, fail it."""
     for program in ("caddy", "ip", "redis-server", "unshare"):
         if shutil.which(program) is None:
-            _skip(f"{program} is not installed: apt-get install {program}")
+            _skip(f"{program} is not installed")
     if keycloak.folder() is None:
         _skip(f"{keycloak.VARIABLE} names no Keycloak")
 
