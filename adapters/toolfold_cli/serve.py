@@ -14,7 +14,7 @@ import click
 from attrs import asdict, frozen
 from click.core import ParameterSource
 
-from toolfold import Store, include_stubs
+from toolfold import ConfigError, Store, include_stubs
 from toolfold.spi import extras_named
 from toolfold_adapters.names import WIRE_SEPARATOR
 from toolfold_adapters.observe.stored_usage import writing
@@ -293,7 +293,8 @@ class ServeCommand(TargetCommand):
     metavar="NAME[=VALUE]",
     help="Experimental: what is drafted for the next revision of MCP. tags[=ignore|honour|signal|reject]: lists have "
     "tags, and what a call is answered whose client knows an older list. ttl=SECONDS: how long the same tools are "
-    "served, said of the lists that can't change.",
+    "served, said of the lists that can't change. card=NAME: over HTTP, a server card below the endpoint's path, at "
+    "/server-card.",
 )
 def serve_command(
     ctx: click.Context,
@@ -484,7 +485,7 @@ async def _serve_http(
 
     auth = None if http.auth is None else load_authentication(http.auth)
     async with checked(server["store"]), opening() as opened:
-        arguments = _server_arguments(opened, server)
+        arguments = _server_arguments(opened, server, over_http=True)
         summary = summarise(opened, server)
         await serve(
             opened.server or opened.tools,
@@ -525,7 +526,7 @@ async def _serve_stdio(
 
     with stdout_reserved() as released:
         async with checked(server["store"]), opening() as opened:
-            arguments = _server_arguments(opened, server)
+            arguments = _server_arguments(opened, server, over_http=False)
             summary = summarise(opened, server)
             with released():
                 served = opened.server or opened.tools
@@ -545,7 +546,7 @@ async def checked(store: Store | None) -> AsyncGenerator[None]:
         await store.aclose()
 
 
-def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str, Any]:
+def _server_arguments(opened: OpenTarget, server: Mapping[str, Any], *, over_http: bool) -> dict[str, Any]:
     """Return what `serve` is given: what the user said, and for a gateway what it has.
 
     A gateway has short handles (SPEC DEL-3) and more to answer (GWY-1); its configuration may change.
@@ -566,13 +567,20 @@ def _server_arguments(opened: OpenTarget, server: Mapping[str, Any]) -> dict[str
         if server["answer_tokens"] is None:
             arguments["answer_tokens"] = lambda: gateway.config.budgets.answer_tokens
     arguments = {name: value for name, value in arguments.items() if value or name not in ("limits", "store")}
-    return with_drafts(arguments)
+    return with_drafts(arguments, over_http=over_http)
 
 
-def with_drafts(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what `build_server` is given, with what adds drafts in place of the option that names them."""
+def with_drafts(arguments: dict[str, Any], *, over_http: bool) -> dict[str, Any]:
+    """Return what `build_server` is given, with what adds drafts in place of the option that names them.
+
+    Raises:
+        ConfigError: One is of HTTP alone, and this is not.
+    """
     if given := arguments.pop("draft", ()):
-        from toolfold_adapters.mcp.extensions.drafts import drafts
+        from toolfold_adapters.mcp.extensions.drafts import DRAFTS, drafts, values_of
+
+        if not over_http and (alone := [name for name in values_of(given) if DRAFTS[name].only_http]):
+            raise ConfigError(f"--draft {alone[0]} is for HTTP: add --http, or leave it out.")
 
         arguments["extend"] = drafts(given, arguments.get("extend"))
     return arguments

@@ -377,7 +377,7 @@ class _Served:
         server: Any = build_server(
             self.opened.tools,
             store=self.store,
-            **with_drafts(given),
+            **with_drafts(given, over_http=False),
         )
         return server  # type: ignore[no-any-return]
 

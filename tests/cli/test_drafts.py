@@ -40,6 +40,7 @@ def test_a_server_has_tags_only_if_asked(shop: Path, served: list[Served]) -> No
     [
         (("--draft", "tag"), 2, "There is no draft 'tag'"),
         (("--draft", "ttl=soon"), 2, "needs a number of seconds"),
+        (("--draft", "card=com.example/shop"), 1, "--draft card is for HTTP: add --http"),
     ],
 )
 def test_what_can_not_be_is_refused(
@@ -59,7 +60,7 @@ def test_several_drafts_are_given_one_by_one(shop: Path, served: list[Served]) -
 def test_the_environment_of_a_relay_has_a_gateway_tag_its_lists_and_go_on_with_its_own() -> None:
     extended: list[object] = []
     given = settings_in({"TOOLFOLD_DRAFT": "tags=reject"})
-    arguments = with_drafts({**given, "extend": lambda server, _: extended.append(server)})
+    arguments = with_drafts({**given, "extend": lambda server, _: extended.append(server)}, over_http=False)
     server = build_server(make_shop(), **arguments)
     assert (extended, len(tagging(server))) == ([server], 1)
 

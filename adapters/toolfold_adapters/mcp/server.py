@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -16,6 +17,7 @@ from mcp.shared.exceptions import MCPError
 from mcp_types import INVALID_PARAMS
 from pydantic_core import from_json
 from starlette.applications import Starlette
+from starlette.routing import Route
 
 from toolfold import Catalog, ConfigError, Profile, ToolSet, WireNames
 from toolfold.spi import table
@@ -33,8 +35,16 @@ from .sdk import trace_what_is_recorded
 log = logging.getLogger("toolfold.mcp")
 
 
+MakeRoute = Callable[[str, bool], Route]
+"""Returns a route of an HTTP application, given the path of its endpoint and whether anybody may call that."""
+
+
 class ToolSetServer(Server[TaskGroup]):
-    """A low-level MCP server that delivers a tool set; made by `build_server`."""
+    """A low-level MCP server that delivers a tool set; made by `build_server`.
+
+    Attributes:
+        routes: Make what its HTTP application has beside its endpoint.
+    """
 
     def __init__(self, tools: ToolSet, settings: ServerSettings) -> None:
         wire = WireNames(settings.separator, settings.max_name_length)
@@ -57,6 +67,7 @@ class ToolSetServer(Server[TaskGroup]):
         self._tools = tools
         self._handlers = handlers
         self._settings = settings
+        self.routes: list[MakeRoute] = []
         handlers.attach(self)
         disclosing = (Groups(handlers), Toolbox()) if settings.disclosure else ()
         for extension in (Skills(handlers), *disclosing):
@@ -82,6 +93,9 @@ class ToolSetServer(Server[TaskGroup]):
     def streamable_http_app(self, **options: Any) -> Starlette:
         """Return the HTTP application of the SDK, with sessions limited per caller (SPEC SES-4)."""
         options.setdefault("max_sessions", None)
+        path, for_all = options.get("streamable_http_path", "/mcp"), options.get("auth") is None
+        beside = [make(path, for_all) for make in self.routes]
+        options["custom_starlette_routes"] = [*(options.get("custom_starlette_routes") or ()), *beside]
         app = super().streamable_http_app(**options)
         guard_sessions(self, self._settings.limits.sessions, self._handlers.legacy)
         return app

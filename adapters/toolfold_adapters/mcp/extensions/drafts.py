@@ -15,6 +15,7 @@ from toolfold.spi import enumerated, frozen
 
 from ..handlers import RequestHandlers
 from ..options import Extend
+from .card import server_card
 from .tags import Choice, definition_tags
 from .ttl import unchanging
 
@@ -27,16 +28,19 @@ class Draft:
         extend: Returns what adds it to a server, given its value.
         value: What its value is, or `""` if it has none.
         otherwise: The value unless one is given; `None` if one must be.
+        only_http: Whether it is of a server over HTTP alone.
     """
 
     extend: Callable[[str], Extend]
     value: str = ""
     otherwise: str | None = ""
+    only_http: bool = False
 
 
 DRAFTS: Mapping[str, Draft] = {
     "tags": Draft(lambda value: definition_tags(cast("Choice", value)), "CHOICE", "signal"),
     "ttl": Draft(unchanging, "SECONDS", None),
+    "card": Draft(server_card, "NAME", None, only_http=True),
 }
 """The drafts, by name, from the innermost: each sees the answers of those before it, in whatever order they are given.
 
@@ -48,8 +52,8 @@ def drafts(given: Iterable[str], also: Extend | None = None) -> Extend:
     """Return what adds drafts to a server, to be given to `build_server` as `extend` (SPEC NXT-1, NXT-2).
 
     Args:
-        given: The drafts in any order, each as `NAME` or `NAME=VALUE`: `tags` or `tags=CHOICE`, and
-            `ttl=SECONDS`.
+        given: The drafts in any order, each as `NAME` or `NAME=VALUE`: `tags` or `tags=CHOICE`,
+            `ttl=SECONDS`, and `card=NAME`.
         also: What else extends the server, such as `Gateway.extend`; it comes first.
 
     Raises:
