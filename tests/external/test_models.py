@@ -8,9 +8,11 @@ import anyio
 import pytest
 
 from tests.cli.support import invoke
+from tests.external.models import figures
 from tests.external.models.serving import served
 from toolfold import ToolSet
 from toolfold_adapters.evaluation import Choice, Plan, Record, Task, World, model, read_lines, run
+from toolfold_adapters.evaluation.choosing import WAYS, Way
 from toolfold_adapters.evaluation.tasks import Expected
 
 
@@ -67,3 +69,22 @@ def test_a_model_from_a_package_chooses_for_suggested_tasks(
     assert len(chosen) == 3
     assert {one.player for one in chosen} == {name}
     assert any(one.right for one in chosen)
+
+
+def test_the_page_has_the_table_of_the_figures_of_models() -> None:
+    text = figures.PAGE.read_text(encoding="utf-8")
+    assert figures.page(text, figures.kept()) == text
+
+
+def test_a_request_counts_in_the_figures_once_a_model_was_asked_in_all_ways(tmp_path: Path) -> None:
+    def choice(task: str, way: Way) -> str:
+        versions, right = {"toolfold": "0"}, (task, way) == ("whole", "search")
+        one = Choice(
+            task=task, number=0, size=20, way=way, player="m-1", seed=0, tasks="t", versions=versions, right=right
+        )
+        return one.model_dump_json() + "\n"
+
+    asked: list[tuple[str, Way]] = [*(("whole", way) for way in WAYS), ("ended", "everything"), ("ended", "search")]
+    (tmp_path / "m-choices.jsonl").write_text("".join(choice(*one) for one in asked), encoding="utf-8")
+    found = figures.measured(tmp_path)
+    assert {one["arm"]: (one["of"], one["right"]) for one in found} == {way: (1, way == "search") for way in WAYS}
