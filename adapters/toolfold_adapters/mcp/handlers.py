@@ -84,6 +84,7 @@ class RequestHandlers:
         disclosure: The groups for clients that fetch them, by era, if they are served.
         on_announced: Is called when lists have changed for everybody, while the server runs.
         of_upstreams: Whether the tools are those of other servers, which may change at any time.
+        shared: The sessions of callers, and of clients with a process of their own.
         bounds: Each returns those of the server's capabilities that there are under a profile.
 
     Raises:
@@ -102,7 +103,7 @@ class RequestHandlers:
     ) -> None:
         self.tools = tools
         tools.count_usage(perf_counter, label_of, name_of)
-        self._wire = wire
+        self.wire = wire
         self._said = Memo[tuple[Any, ...], str](most=8)
         self._settings = settings
         self.selections = Selections(tools, settings.profile, settings.active, by_request=settings.selection)
@@ -113,9 +114,9 @@ class RequestHandlers:
         self.of_upstreams = False
         self._store = settings.store or MemoryStore(elapsed, lease=inf)
         shared = evolve(limits.handles, when_full="refuse")  # others use them, too
-        self._shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)
+        self.shared = self._sessions("shared", "stored sessions", shared, settings.handle_lifetime)
         self._handles = self._sessions(
-            "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self._shared
+            "handle", "stored sessions", limits.handles, settings.handle_lifetime, owners=self.shared
         )
         self.calls, self._streams = Tally("requests in progress", limits.calls), Tally("subscriptions", limits.streams)
         self.long_results = LongResults() if settings.read_result else None
@@ -127,7 +128,7 @@ class RequestHandlers:
         render = partial(Renderer, wire)
         legacy = self._delivery(self.legacy, render(modern=False), settings.call_tool_for(modern=False))
         if self._by_principal:
-            principals = PrincipalSessions(self.selections, self._shared, self.subscriptions)
+            principals = PrincipalSessions(self.selections, self.shared, self.subscriptions)
             self.subscriptions.before_listening = principals.follow
             modern = self._delivery(principals, render(modern=True, cache_scope="private"))
             self._of_process = modern
@@ -171,7 +172,7 @@ class RequestHandlers:
         keys = signing_keys(settings.handle_key, os.environ, outliving=signs and settings.store is not None)
         signed = SignedHandles(keys, settings.handle_lifetime, settings.stale_handles, time.time)
         short = settings.handles == "stored"
-        return HandleStates(self.tools, self.selections, signed, short, self._handles, self._shared, tasks_of)
+        return HandleStates(self.tools, self.selections, signed, short, self._handles, self.shared, tasks_of)
 
     # -- requests -----------------------------------------------------------------------------------------------------
 
@@ -274,7 +275,7 @@ class RequestHandlers:
             self.long_results.end(client)
         with suppress(ToolfoldError):  # what can't be ended now expires
             await self.legacy.end(client)
-            await self._shared.end(client)
+            await self.shared.end(client)
 
     def attach(self, server: Server[Any]) -> None:
         """Note the server whose requests are answered, and have its handshakes answered with what groups add."""
@@ -325,7 +326,7 @@ class RequestHandlers:
 
         def instructions() -> str:
             said = "\n\n".join(text for text in (given, catalog.initial_instructions(paths)) if text)
-            return said if discloses else instructions_for(said, catalog, self._wire, then)
+            return said if discloses else instructions_for(said, catalog, self.wire, then)
 
         return self._said.of(catalog.memo, (given, paths, then, discloses), instructions)
 
@@ -345,7 +346,7 @@ class RequestHandlers:
 
             stop = self.tools.observe(announce, (events.ListsAnnounced, events.SessionEnded))
             self.tools.pool.upkeep.start(tasks)
-            for sessions in (self._shared, self._handles, self.legacy.stored):
+            for sessions in (self.shared, self._handles, self.legacy.stored):
                 if sessions is not None:
                     sessions.start(tasks)
             subscriptions.running.append(tasks)
@@ -357,7 +358,7 @@ class RequestHandlers:
                 if not subscriptions.running and self.long_results is not None:
                     self.long_results.close()
                 if not subscriptions.running and self._settings.store is None:
-                    await end_all((self._handles, self._shared), ENDING_SECONDS)
+                    await end_all((self._handles, self.shared), ENDING_SECONDS)
 
 
 async def end_all(kinds: Iterable[StoredSessions], seconds: float) -> None:

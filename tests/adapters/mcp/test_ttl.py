@@ -151,6 +151,14 @@ async def test_once_anything_was_registered_or_announced_nothing_is_claimed_any_
         assert (await of_introduction(client))[0] == 0
 
 
+@pytest.mark.parametrize("given", [("resolve", "ttl=60"), ("ttl=60", "resolve")])
+async def test_a_list_that_another_draft_has_depend_on_declarations_claims_nothing(given: tuple[str, ...]) -> None:
+    async with Client(made(given=given, selection=False, disclosure=False), mode=MODERN) as client:
+        said = await claims(client)
+    assert said.pop("ListToolsResult") == (0, "private")
+    assert {*said.values()} == {(CLAIMED, "public")}
+
+
 async def test_a_client_does_not_ask_again_within_the_time() -> None:
     asked = list[str]()
 

@@ -88,16 +88,16 @@ class Delivery:
     address: Address
     _renderer: Renderer
     _answers: Answers
-    _proxies: Mapping[str, CallToolProxy | CallTools] = field(factory=dict[str, CallToolProxy | CallTools])
+    proxies: Mapping[str, CallToolProxy | CallTools] = field(factory=dict[str, CallToolProxy | CallTools])
     _long_results: LongResults | None = None
 
     @cached_property
     def _listed_too(self) -> tuple[Component, ...]:
-        return tuple(proxy.component for proxy in self._proxies.values())
+        return tuple(proxy.component for proxy in self.proxies.values())
 
     @cached_property
     def _call_tool(self) -> str | None:
-        return next(iter(self._proxies), None)
+        return next(iter(self.proxies), None)
 
     async def list(self, request: Request, kind: Kind, cursor: str | None) -> dict[str, Any]:
         """Return a page of a list.
@@ -140,7 +140,7 @@ class Delivery:
 
     async def call(self, request: Request, name: str, arguments: dict[str, Any] | None) -> dict[str, Any]:
         """Return the result of a tool, with the handle of the new state if that is how the state is found again."""
-        proxy = self._proxies.get(name)
+        proxy = self.proxies.get(name)
         if proxy is not None and not self._tools.catalog.groups:
             proxy = None
         own: str | None = None
@@ -208,7 +208,7 @@ class Delivery:
             asked.session,
             asked.reference,
             asked.reported,
-            self._proxies[self._call_tool or ""],
+            self.proxies[self._call_tool or ""],
         )
         assert isinstance(proxy, CallToolProxy)
 

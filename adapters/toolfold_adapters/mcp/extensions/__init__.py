@@ -8,4 +8,5 @@ Drafts, each off unless asked for:
 drafts.py         all of them, by name           ttl.py            lists that can't change within a time
 tags.py           definition tags                  tagged_client.py  a client that knows them
 upstream_tags.py  those of a gateway's servers     card.py           the server card over HTTP
+called.py         the tools that a call is of      resolution.py     what a call would do
 """

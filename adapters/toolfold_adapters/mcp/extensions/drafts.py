@@ -16,6 +16,7 @@ from toolfold.spi import enumerated, frozen
 from ..handlers import RequestHandlers
 from ..options import Extend
 from .card import server_card
+from .resolution import tool_resolution
 from .tags import Choice, definition_tags
 from .ttl import unchanging
 
@@ -38,6 +39,7 @@ class Draft:
 
 
 DRAFTS: Mapping[str, Draft] = {
+    "resolve": Draft(lambda _: tool_resolution),
     "tags": Draft(lambda value: definition_tags(cast("Choice", value)), "CHOICE", "signal"),
     "ttl": Draft(unchanging, "SECONDS", None),
     "card": Draft(server_card, "NAME", None, only_http=True),
@@ -53,7 +55,7 @@ def drafts(given: Iterable[str], also: Extend | None = None) -> Extend:
 
     Args:
         given: The drafts in any order, each as `NAME` or `NAME=VALUE`: `tags` or `tags=CHOICE`,
-            `ttl=SECONDS`, and `card=NAME`.
+            `ttl=SECONDS`, `card=NAME`, and `resolve`.
         also: What else extends the server, such as `Gateway.extend`; it comes first.
 
     Raises:
