@@ -294,7 +294,8 @@ class ServeCommand(TargetCommand):
     help="Experimental: what is drafted for the next revision of MCP. tags[=ignore|honour|signal|reject]: lists have "
     "tags, and what a call is answered whose client knows an older list. ttl=SECONDS: how long the same tools are "
     "served, said of the lists that can't change. card=NAME: over HTTP, a server card below the endpoint's path, at "
-    "/server-card. resolve: hosts can ask what a call by call_tool would do.",
+    "/server-card. resolve: hosts can ask what a call by call_tool would do. requires: "
+    "tools say what they need of clients, and refuse others.",
 )
 def serve_command(
     ctx: click.Context,

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.spec("NXT-1", "NXT-2")
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        (["tag"], "There is no draft 'tag'; they are 'resolve', 'tags', 'ttl', 'card'"),
+        (["tag"], "There is no draft 'tag'; they are 'requires', 'resolve', 'tags', 'ttl', 'card'"),
         (["tags", "tags=reject"], "'tags' is given twice"),
         (["tags="], "'tags' needs a value: tags=CHOICE"),
         (["tags=sometimes"], "'sometimes' is not one of ignore, honour, signal, reject"),

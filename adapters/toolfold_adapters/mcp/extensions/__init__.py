@@ -9,4 +9,5 @@ drafts.py         all of them, by name           ttl.py            lists that ca
 tags.py           definition tags                  tagged_client.py  a client that knows them
 upstream_tags.py  those of a gateway's servers     card.py           the server card over HTTP
 called.py         the tools that a call is of      resolution.py     what a call would do
+required.py       what tools need of clients
 """

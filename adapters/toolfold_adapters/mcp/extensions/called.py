@@ -68,11 +68,12 @@ async def tools_called(ctx: RequestContext, handlers: RequestHandlers) -> tuple[
     opens = proxy is not None and bool(own_client.get())
 
     def component_of(called: str) -> Component | None:
+        if isinstance(address, Disclosure) and address.has(ctx, "tool", called):  # in a group that can be fetched
+            return component_called(handlers.selections.of(ctx).catalog, handlers.wire, called)
         found = component_called(snapshot.catalog, handlers.wire, called)
         if found is None or (proxy is not None and not isinstance(proxy, CallTools) and not proxy.calls(found)):
             return None
-        there = available(found, view) or (opens and opened_for(found.name, view))
-        return found if there or _is_fetched(ctx, delivery, called) else None
+        return found if available(found, view) or (opens and opened_for(found.name, view)) else None
 
     def called(one: str, inside: Mapping[str, Any]) -> Called:
         of = {**params, "name": one, "arguments": {**inside}}
@@ -96,11 +97,6 @@ async def _state(ctx: RequestContext, handlers: RequestHandlers, delivery: Deliv
         return found.snapshot
     of = handlers.selections.of_caller if isinstance(address, PrincipalSessions) else handlers.selections.of
     return of(ctx).start
-
-
-def _is_fetched(ctx: RequestContext, delivery: Delivery, name: str) -> bool:
-    """Return whether a tool is in a group that a client of an extension for groups can fetch."""
-    return isinstance(delivery.address, Disclosure) and delivery.address.has(ctx, "tool", name)
 
 
 # -- what the client of a request can do ------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ from toolfold.spi import enumerated, frozen
 from ..handlers import RequestHandlers
 from ..options import Extend
 from .card import server_card
+from .required import required_capabilities
 from .resolution import tool_resolution
 from .tags import Choice, definition_tags
 from .ttl import unchanging
@@ -39,6 +40,7 @@ class Draft:
 
 
 DRAFTS: Mapping[str, Draft] = {
+    "requires": Draft(lambda _: required_capabilities),
     "resolve": Draft(lambda _: tool_resolution),
     "tags": Draft(lambda value: definition_tags(cast("Choice", value)), "CHOICE", "signal"),
     "ttl": Draft(unchanging, "SECONDS", None),
@@ -55,7 +57,7 @@ def drafts(given: Iterable[str], also: Extend | None = None) -> Extend:
 
     Args:
         given: The drafts in any order, each as `NAME` or `NAME=VALUE`: `tags` or `tags=CHOICE`,
-            `ttl=SECONDS`, `card=NAME`, and `resolve`.
+            `ttl=SECONDS`, `card=NAME`, `resolve`, and `requires`.
         also: What else extends the server, such as `Gateway.extend`; it comes first.
 
     Raises:
