@@ -2,7 +2,8 @@
 
 What is active is read from lists: a group is, if one of its tools is listed. Groups come from a description, or from
 the names of control tools; then their tools and exclusions are found by opening each once, and the checks are whether
-the same holds from then on. A new session is a new connection, or a request without a handle.
+the same holds from then on. A new session is a new connection, or a request without a handle. Over stdio a process may
+have one client, whose requests need no handle (SPEC DEL-12): then a new session is a new process in the modern era too.
 """
 
 from __future__ import annotations
@@ -34,6 +35,9 @@ from .sessions import GRACE, McpDriver, Session
 MOST_GROUPS: Final = 12
 """The greatest number of groups whose exclusions are found by trying; beyond it a description must name them."""
 
+WAYS: Final = 3
+"""How many groups are tried at most, to see whether the state of a process is that of its handles."""
+
 CALL_TOOL: Final = "call_tool"
 NO_GROUPS: Final = (
     "no tool on its list is named like GROUP__open or GROUP.activate, so its groups are not known: describe them "
@@ -41,6 +45,10 @@ NO_GROUPS: Final = (
 )
 NO_HANDLE: Final = "an activation returns no handle, to distinguish sessions by"
 NOT_MADE: Final = "the server was not made for the kit"
+ONE_CLIENT: Final = (
+    "a process of it has one client, whose requests need no handle (SPEC DEL-12), so each session of the kit has a "
+    "process of its own; what sets clients apart is checked if it is started for several (Toolfold: --many-clients)"
+)
 
 
 class BlackBoxDriver(McpDriver):
@@ -85,6 +93,11 @@ class BlackBoxDriver(McpDriver):
         else:
             self._described = infer(names - self._others) if description is None else load(description)
         self._by_arguments = self._described.handles == "arguments"
+        if self._modern and self.link.own_processes and self._described.groups:
+            self.apart = self._has_one_client(inferred=description is None)
+            self._begin()
+        if self.apart and self._modern:
+            self.not_checked = {"several clients of one process": ONE_CLIENT}
         if description is None and self._described.groups:
             self._described = self._found(names)
 
@@ -93,6 +106,27 @@ class BlackBoxDriver(McpDriver):
 
     def _looks_like_control(self, name: str) -> bool:
         return is_control(name) and name not in self._others
+
+    def _has_one_client(self, *, inferred: bool) -> bool:
+        """Return whether requests without a handle change what the list under a handle shows (SPEC DEL-12)."""
+        paths, session = [group.path for group in self._described.groups], self._session(MAIN)
+        opened = next((path for path in paths[:WAYS] if self._opens(path, session)), None)
+        if opened is None:
+            return False
+        before = list[str](self._names(session))
+        if inferred:  # more controls may be listed now
+            self._described = infer({*self._at_first, *before} - self._others)
+        steps = [("deactivate", opened), *(("activate", path) for path in paths if path != opened)]
+        for verb, path in steps[:WAYS]:
+            self._step(verb, path, self._new(self.main, current=True))
+            if self._names(session) != before:
+                return True
+        return False
+
+    def _opens(self, path: str, session: Session) -> bool:
+        """Return whether opening a group returns a handle, which the session has from then on."""
+        self._step("activate", path, session)
+        return session.handle is not None
 
     def _lists_the_same_under_a_handle(self) -> bool:
         """Return whether a list under a handle is the one without it: then no list shows the state (SPEC DEL-11)."""
@@ -204,7 +238,7 @@ class BlackBoxDriver(McpDriver):
         """Return whether the state may not be the initial one, as it is on another connection."""
         if self._modern and not self.link.own_processes:
             return False
-        if self.main.successes and not self._modern:
+        if self.main.successes and (self.apart or not self._modern):
             return True
         return frozenset(tool["name"] for tool in self.main.list_all_tools()) != self._at_first
 
@@ -330,7 +364,7 @@ class BlackBoxDriver(McpDriver):
         )
         unseen = {group.path for group in self._described.groups} - {group.path for group in groups}
         why = "opening it, or a group above it, adds no tools to the list, so its state can't be seen"
-        self.not_checked = {f"group {path}": why for path in sorted(unseen)}
+        self.not_checked = {**self.not_checked, **{f"group {path}": why for path in sorted(unseen)}}
         if not groups:
             raise TargetFailed("Opening its groups adds no tools to its list, so the active groups can't be seen.")
         found = evolve(self._described, groups=groups)

@@ -208,7 +208,7 @@ class McpDriver(Driver):
         """Return a session, connected and with the present setup."""
         session = self._sessions.get(name)
         if session is None:
-            shared = name == MAIN or self._modern
+            shared = name == MAIN or (self._modern and not self.apart)
             connection = self.main if shared else self.link.connect()
             session = self._sessions[name] = self._new(connection, current=shared or not self.apart)
         if not session.current:

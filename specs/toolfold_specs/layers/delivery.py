@@ -136,6 +136,8 @@ def _judge_branches(wire: Wire, proxy: str | None, second: str, handle: str, new
 def _judge_proxy(wire: Wire, proxy: str, tool: str, handle: str) -> None:
     called = wire.call(proxy, {HANDLE: handle, "name": tool, "arguments": {}})
     wire.judge("DEL-2", wire.reaches(called), f"{proxy} does not call {tool} under its handle", got=seen(called))
+    if not wire.needs_handles:
+        return
     without = wire.call(proxy, {"name": tool, "arguments": {}})
     wire.judge("DEL-2", without.is_error, f"{proxy} calls {tool} without a handle", got=seen(without))
 
@@ -171,6 +173,8 @@ def _altered(handle: str) -> list[str]:
 @on()
 def forged(wire: Wire) -> None:
     """Judge that altered handles are refused (SPEC DEL-3)."""
+    if not wire.needs_handles:
+        raise LeftOut("a process of it has one client, whatever handle a request has (SPEC DEL-12)")
     _judge_forged(wire)
     if wire.test_run.can("setups", "hooks"):
         hooks = ("on_activate", "on_deactivate")
@@ -270,9 +274,10 @@ def carried(wire: Wire) -> None:
     called = wire.call(tool, {}, meta)
     wire.judge("DEL-11", wire.reaches(called), f"{tool} can't be called under its handle", got=seen(called))
     wire.judge("DEL-11", tool not in wire.names(), "a list without the handle has it too")
-    without = wire.call(tool, {})
-    code = without.refused.code if without.refused else None
-    wire.judge("DEL-11", code == INVALID_PARAMS, f"{tool} can be called without the handle", got=seen(without))
+    if wire.needs_handles:
+        without = wire.call(tool, {})
+        code = without.refused.code if without.refused else None
+        wire.judge("DEL-11", code == INVALID_PARAMS, f"{tool} can be called without the handle", got=seen(without))
     wire.judge("DEL-7", _bytes(wire.page(meta=meta)) == _bytes(page), "two lists under one handle differ")
 
 

@@ -2,7 +2,8 @@
 
 It compares a client with itself. On a connection of its own, it makes the same requests again and again: twice while
 another client does nothing, and then while that one opens groups, calls and fails. Only requests that were answered
-alike in the first two rounds are compared, so a server whose answers differ anyway is not blamed.
+alike in the first two rounds are compared, so a server whose answers differ anyway is not blamed. Over stdio, where a
+connection is a process, the two clients are two handles of one, in the modern era; what notifies them is not compared.
 """
 
 from __future__ import annotations
@@ -33,6 +34,7 @@ LISTING, REFUSED = "tools/list", "tools/call of no_such_tool"
 
 Request: TypeAlias = tuple[str, Callable[["Client"], Any]]
 """What a request is called, and what makes it."""
+NOTHING: Request = ("", lambda _: None)
 
 
 class Client:
@@ -104,8 +106,8 @@ def _stepping(verb: str, path: str) -> Request:
     return f"{verb} {path}", lambda client: client.step(verb, path)
 
 
-def _answers(wire: Wire, act: Callable[[], object]) -> list[Any]:
-    """Return the answers to a new client, before each of which something else happens.
+def _answers(wire: Wire, asked: list[Request], of_other: list[Request]) -> list[Any]:
+    """Return the answers to a new client, before each of which another makes the next of its requests, over and over.
 
     Where that can be done, the system is new as well: an earlier client is another one, too.
     """
@@ -113,51 +115,52 @@ def _answers(wire: Wire, act: Callable[[], object]) -> list[Any]:
         wire.test_run.driver.configure(wire.setup)
     with closing(wire.driver.another()) as connection:
         client = Client(wire, connection)
+        other = Client(wire, connection if wire.driver.link.own_processes else wire.main)
         answers: list[Any] = []
-        for _, ask in requests(wire):
-            act()
+        for (_, ask), (_, act) in zip(asked, cycle(of_other), strict=False):
+            act(other)
             answers.append(ask(client))
+        if wire.driver.link.own_processes and client.handle is None:
+            raise LeftOut("each connection has a server of its own, and no handle sets two clients of one apart")
         return answers
 
 
 @on()
 def isolated(wire: Wire) -> None:
     """Judge that what one client does changes no answer to another, and notifies it of nothing (SPEC ISO-1)."""
-    if wire.driver.link.own_processes:
+    if wire.driver.apart:
         raise LeftOut("each connection has a server of its own")
     asked = requests(wire)
-    alone, again = (_answers(wire, lambda: None) for _ in range(2))
+    alone, again = (_answers(wire, asked, [NOTHING]) for _ in range(2))
     alike = [place for place in range(len(asked)) if alone[place] == again[place]]
     found: dict[str, list[Any]] = {}
     for place in alike:
         found.setdefault(asked[place][0], []).append(alone[place])
     enough = _note_what_was_seen(wire, found)
     for ahead in AHEAD:
-        among = _answers(wire, _acting(wire, [*asked[ahead:], *asked[:ahead]]))
+        among = _answers(wire, asked, [*asked[ahead:], *asked[:ahead]])
         if wrong := [place for place in alike if among[place] != alone[place]]:
             message = f"{asked[wrong[0]][0]} is answered otherwise while another client opens groups and calls"
             _report_leak(wire, message, alone[wrong[0]], among[wrong[0]])
             return
-    act = _acting(wire, asked)
-    if _is_undisturbed(wire, lambda: [act() for _ in asked]) and enough:
+    if _is_undisturbed(wire, asked) and enough:
         wire.judge("ISO-1", True, "")
 
 
-def _acting(wire: Wire, asked: list[Request]) -> Callable[[], object]:
-    """Return what has another client make the next of some requests, over and over."""
-    other, acts = Client(wire, wire.main), cycle(asked)
-    return lambda: next(acts)[1](other)
-
-
-def _is_undisturbed(wire: Wire, act: Callable[[], object]) -> bool:
+def _is_undisturbed(wire: Wire, asked: list[Request]) -> bool:
     """Return whether a client that has only listed is notified of nothing that another does; report if it is."""
+    told_apart = not wire.driver.link.own_processes
+    wire.observed(told_apart, "which client a notification is for", "ISO-1")
+    if not told_apart:
+        return True
     with closing(wire.driver.another()) as connection:
-        client = Client(wire, connection)
+        client, other = Client(wire, connection), Client(wire, wire.main)
         if wire.modern:
             connection.listen({"toolsListChanged": True}, wire.driver.grace)
         client.list()
         before = client.notices
-        act()
+        for _, act in asked:
+            act(other)
         connection.wait_for_change(connection.changes, wire.driver.grace)
         client.list()  # what was sent before its answer has come now
         if client.notices != before:

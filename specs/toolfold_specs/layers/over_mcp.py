@@ -52,6 +52,8 @@ class OverMcp(Protocol):
     """Seconds that a notice may arrive after its answer."""
     starts_active: Sequence[str]
     """The groups that are active in a new session."""
+    apart: bool
+    """Whether each session has a process of its own."""
 
     def change(self, connection: Connection, setup: Setup) -> object:
         """Replace the system behind a connection, which stays open; only where any system can be configured."""
@@ -102,6 +104,11 @@ class Wire:
         """Return the names, as clients see them, of the tools that are listed while a group is active."""
         shown = [tool for tool in self.setup.tools if tool.follows == path and tool.when == "group" and not tool.hidden]
         return [self.driver.name_of(tool.full_name) for tool in shown]
+
+    @property
+    def needs_handles(self) -> bool:
+        """Whether the state of a request is known by its handle alone, as it is where a process has several clients."""
+        return self.modern and not self.driver.apart
 
     @property
     def controls(self) -> set[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -15,7 +16,7 @@ from tests.process.specs.support import environment
 from toolfold import ToolSet
 from toolfold_specs.checks import Options, run_checks
 from toolfold_specs.driver import CAPABILITIES, Answer, Setup
-from toolfold_specs.drivers.blackbox import NO_GROUPS, BlackBoxDriver
+from toolfold_specs.drivers.blackbox import NO_GROUPS, ONE_CLIENT, BlackBoxDriver
 from toolfold_specs.drivers.description import ControlCall, DescriptionError, infer, load
 from toolfold_specs.drivers.in_process import described
 from toolfold_specs.drivers.link import Link
@@ -46,6 +47,7 @@ starts_active = ["core"]
 groups = ["sandbox", "live"]
 """
 
+ISOLATION = [check for check in wire.CHECKS if check.clauses == ("ISO-1",)]
 SHARED = {"copy": "read", "copy.more": "extra"}
 
 Write = Callable[[str], Path]
@@ -68,6 +70,10 @@ def driving(command: Command, description: Path | None = None, era: Era = "legac
         yield driver
     finally:
         driver.close()
+
+
+def black_box(command: Command) -> BlackBoxDriver:
+    return BlackBoxDriver(Link(command, "modern"))
 
 
 def plain(fault: str = "") -> Command:
@@ -171,7 +177,32 @@ def test_a_server_whose_tools_are_named_after_groups_needs_no_description(era: E
     assert {result.status for result in results} == {Status.PASSED, Status.LEFT_OUT}
     shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
     assert {"ACT-2", "ACT-3", "ACT-4", "ACT-5", "CTL-2", "CTL-4", "CTL-6", "DEL-9"} <= shown
-    assert ({"DEL-2", "DEL-3", "DEL-7", "DEL-11"} if era == "modern" else {"DEL-1", "DEL-8", "NTF-1"}) <= shown
+    of_era = {"DEL-2", "DEL-3", "DEL-7", "DEL-11"} if era == "modern" else {"DEL-1", "DEL-8", "NTF-1"}
+    assert of_era <= shown
+
+
+@pytest.mark.spec("DEL-12")
+def test_where_a_process_has_one_client_each_session_is_a_process_in_the_modern_era_too() -> None:
+    desk = Command([*forked_toolfold(), "serve", "examples.desk:tools"], environment())
+    with driving(desk, era="modern") as driver:
+        driver.activate("database")
+        assert driver.snapshot("two").active == ()
+        assert driver.snapshot().active == ("database",)
+        assert driver.not_checked == {"several clients of one process": ONE_CLIENT}
+    results = run_checks(wire.CHECKS, partial(black_box, desk), Options(budget=60))
+    assert [violation for result in results for violation in result.violations] == []
+    shown = {clause for result in results if result.status is Status.PASSED for clause in result.clauses}
+    assert {"CALL-1", "DEL-2", "DEL-7", "DEL-9", "DEL-11", "PFX-1"} <= shown
+    assert not {"DEL-3", "ISO-1"} & shown
+
+
+@pytest.mark.spec("ISO-1")
+def test_what_one_client_of_a_process_learns_of_another_over_stdio_is_found() -> None:
+    leaking = Command([sys.executable, "-m", "tests.process.specs.targets.leaking"], environment())
+    desk = Command([*forked_toolfold(), "serve", "--many-clients", "examples.desk:tools"], environment())
+    results = [run_checks(ISOLATION, partial(black_box, command))[0] for command in (leaking, desk)]
+    assert [result.status for result in results] == [Status.FAILED, Status.PASSED]
+    assert {violation.clause for violation in results[0].violations} == {"ISO-1"}
 
 
 @pytest.mark.spec("CNF-1")
