@@ -1,9 +1,13 @@
-"""The ways in which callers reach one server: in process, over MCP, and through a gateway."""
+"""The ways in which callers reach one server: in process, over MCP, and through a gateway.
+
+Only in process can a caller ask for an explanation: no request of MCP is answered with one. Groups are fetched there by
+clients that declare the extension for groups, and listed in process.
+"""
 
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Literal
 
@@ -11,16 +15,17 @@ import anyio.lowlevel
 import mcp_types as t
 from attrs import asdict, define, field, frozen
 from mcp import Client
-from mcp.client import IncomingMessage
+from mcp.client import ClientExtension, IncomingMessage, advertise
 from mcp.server import Server
 from mcp.shared.exceptions import MCPError
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from tests.adapters.mcp.asgi import callers_of
+from tests.adapters.mcp.test_disclosure import asked
 from toolfold import Context, Session, ToolError, ToolfoldError, ToolSet, View, Visibility, explain
 from toolfold_adapters.gateway import GatewayConfig
 from toolfold_adapters.mcp import build_server
-from toolfold_adapters.names import HANDLE_META
+from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META, draft_name
 from toolfold_adapters.search import bm25
 from toolfold_specs.reference import System
 
@@ -28,7 +33,8 @@ from .relation import Delivery, Enter, Step, Verb
 
 ANYWHERE: frozenset[Verb] = frozenset({"open", "close", "list", "call", "find", "cursor", "leave"})
 COMPONENTS: frozenset[Verb] = frozenset({"prompt", "resource"})
-INSIDE: frozenset[Verb] = frozenset({"groups", "explain"})
+FETCHED: frozenset[Verb] = frozenset({"groups"})
+INSIDE: frozenset[Verb] = frozenset({"explain"})
 FRUIT = ("apples", "pears", "plums", "figs")
 KEY = "a key that is as long as it has to be"
 Log = t.LoggingMessageNotification
@@ -141,7 +147,7 @@ class Core:
     """The core alone, in process."""
 
     name = "in process"
-    verbs = ANYWHERE | COMPONENTS | INSIDE
+    verbs = ANYWHERE | COMPONENTS | FETCHED | INSIDE
 
     @asynccontextmanager
     async def serve(self, system: System) -> AsyncGenerator[Enter]:
@@ -164,40 +170,52 @@ class OverMcp:
 
     client: Client
     received: list[Any]
+    paths: tuple[str, ...]
+    separator: str
+    """What is between a group's path and the name of a tool or prompt in it."""
     handle: str | None = None
 
     async def do(self, step: Step) -> Any:
-        """Return the answer to a request, or the error of the protocol, without handles: each is another one."""
+        """Return the answers to a request, or the error of the protocol, without handles: each is another one."""
+        answers: list[Any] = []
         try:
-            answer = (await self._answer(step)).model_dump(mode="json", by_alias=True)
+            async for answer in self._answers(step):
+                answers.append(answer.model_dump(mode="json", by_alias=True))
         except MCPError as error:
-            answer = {"error": error.code, "text": str(error), "data": error.data}
+            answers.append({"error": error.code, "text": str(error), "data": error.data})
         await anyio.lowlevel.checkpoint()  # so that notices from before the answer are there
-        text = json.dumps(answer)
-        if (handle := (answer.get("_meta") or {}).get(HANDLE_META)) is not None:
-            self.handle = handle or None
+        text = json.dumps(answers)
+        for answer in answers:
+            if (handle := (answer.get("_meta") or {}).get(HANDLE_META)) is not None:
+                self.handle = handle or None
         return text if self.handle is None else text.replace(self.handle, "HANDLE")
 
-    async def _answer(self, step: Step) -> Any:
-        client, about, handle = self.client, step.about, {} if self.handle is None else {"handle": self.handle}
+    async def _answers(self, step: Step) -> AsyncGenerator[Any]:
+        client, about, called = self.client, step.about, step.about.replace(".", self.separator)
+        handle = {} if self.handle is None else {"handle": self.handle}
+        meta: t.RequestParamsMeta = {HANDLE_META: self.handle or ""}  # type: ignore[misc]
         match step.verb:
             case "open" | "close":
-                return await client.call_tool(f"{step.verb}_group", {"group": about, **handle})
+                yield await client.call_tool(f"{step.verb}_group", {"group": about, **handle})
             case "list":
-                meta: t.RequestParamsMeta = {HANDLE_META: self.handle or ""}  # type: ignore[misc]
-                return await client.list_tools(cache_mode="bypass", meta=meta if handle else None)
+                for listing in (client.list_tools, client.list_prompts, client.list_resources):
+                    yield await listing(cache_mode="bypass", meta=meta if handle else None)
+            case "groups":
+                yield await asked(client, "groups/list")
+                for path in self.paths:
+                    yield await asked(client, "groups/get", name=draft_name(path))
             case "call" if handle:
-                return await client.call_tool("call_tool", {"name": about, "arguments": {}, **handle})
+                yield await client.call_tool("call_tool", {"name": called, "arguments": {}, **handle})
             case "call":
-                return await client.call_tool(about, {})
+                yield await client.call_tool(called, {})
             case "find":
-                return await client.call_tool("find_tools", {"query": about, **handle})
+                yield await client.call_tool("find_tools", {"query": about, **handle})
             case "prompt":
-                return await client.get_prompt(about)
+                yield await client.get_prompt(called, meta=meta if handle else None)
             case "resource":
-                return await client.read_resource(about)
+                yield await client.read_resource(about, meta=meta if handle else None)
             case _:
-                return await client.list_tools(cursor=about, cache_mode="bypass")
+                yield await client.list_tools(cursor=about, cache_mode="bypass")
 
     def notices(self) -> Any:
         """Return the notifications that came, as data."""
@@ -207,8 +225,10 @@ class OverMcp:
 
 
 @asynccontextmanager
-async def client_of(target: Any, mode: str) -> AsyncGenerator[OverMcp]:
-    """Yield a caller that a client stands for."""
+async def client_of(
+    target: Any, mode: str, system: System, extensions: Sequence[ClientExtension] = (), separator: str = "."
+) -> AsyncGenerator[OverMcp]:
+    """Yield a caller that a client stands for, which declares some extensions."""
     received: list[Any] = []
 
     async def note(message: IncomingMessage) -> None:
@@ -216,21 +236,26 @@ async def client_of(target: Any, mode: str) -> AsyncGenerator[OverMcp]:
             raise message
         received.append(message.model_dump(mode="json", by_alias=True, exclude={"params": {"meta"}}))
 
-    async with Client(target, mode=mode, message_handler=note) as client:
-        yield OverMcp(client, received)
+    async with Client(target, mode=mode, message_handler=note, extensions=extensions) as client:
+        yield OverMcp(client, received, system.paths(), separator)
 
 
 @frozen
 class Mcp:
-    """A server of a tool set over MCP, in one era."""
+    """A server of a tool set over MCP, in one era; its clients may declare the extension for groups."""
 
     era: Literal["legacy", "modern"]
-    verbs: frozenset[Verb] = ANYWHERE | COMPONENTS
+    groups: bool = False
 
     @property
     def name(self) -> str:
         """What it is called."""
-        return f"{self.era} MCP"
+        return f"{self.era} MCP{' with groups' if self.groups else ''}"
+
+    @property
+    def verbs(self) -> frozenset[Verb]:
+        """What a caller can do there."""
+        return ANYWHERE | COMPONENTS | (FETCHED if self.groups else frozenset())
 
     @property
     def mode(self) -> str:
@@ -241,7 +266,8 @@ class Mcp:
     async def serve(self, system: System) -> AsyncGenerator[Enter]:
         """Serve a system, each caller by a connection of its own."""
         server = build_server(tool_set(system), separator=".", handle_key=KEY)
-        yield lambda name: client_of(server, self.mode)
+        declared = [advertise(GROUPS_EXTENSION, {})] if self.groups else []
+        yield lambda name: client_of(server, self.mode, system, declared)
 
 
 class Principals:
@@ -255,15 +281,31 @@ class Principals:
         """Serve a system, each caller by a token of its own."""
         server = build_server(tool_set(system), separator=".", delivery="principal")
         async with callers_of(server) as target:
-            yield lambda name: client_of(target(name), "2026-07-28")
+            yield lambda name: client_of(target(name), "2026-07-28", system)
+
+
+def wire_name(name: str) -> str:
+    """Return what a tool or prompt is called behind a gateway, whose names have no dots."""
+    return name.replace(".", "_")
 
 
 class Upstream:
     """A server without groups, which a gateway puts the system's groups in front of."""
 
     def __init__(self, system: System) -> None:
-        self.tools = [f"tool{number}" for number in system.groups]
-        self.server: Server[Any] = Server("store", version="1", on_list_tools=self.list, on_call_tool=self.call)
+        self.tools = [wire_name(f"{path}.tool") for path in system.paths()]
+        self.prompts = [wire_name(f"{path}.ask") for path in system.paths()]
+        self.resources = [f"desk://{path}" for path in system.paths()]
+        self.server: Server[Any] = Server(
+            "store",
+            version="1",
+            on_list_tools=self.list,
+            on_call_tool=self.call,
+            on_list_prompts=self.list_prompts,
+            on_get_prompt=self.get_prompt,
+            on_list_resources=self.list_resources,
+            on_read_resource=self.read,
+        )
         self.server.add_request_handler("logging/setLevel", t.SetLevelRequestParams, self.set_level)
 
     async def list(self, ctx: Any, params: Any) -> t.ListToolsResult:
@@ -285,6 +327,23 @@ class Upstream:
             await ctx.session.send_notification(Log(params=said), ctx.request_id)
         return t.CallToolResult(content=[t.TextContent(text=params.name)], is_error=params.name == "refuse")
 
+    async def list_prompts(self, ctx: Any, params: Any) -> t.ListPromptsResult:
+        """Answer prompts/list."""
+        return t.ListPromptsResult(prompts=[t.Prompt(name=name) for name in self.prompts])
+
+    async def get_prompt(self, ctx: Any, params: t.GetPromptRequestParams) -> t.GetPromptResult:
+        """Answer prompts/get."""
+        said = t.TextContent(text=f"Ask {params.name}.")
+        return t.GetPromptResult(messages=[t.PromptMessage(role="user", content=said)])
+
+    async def list_resources(self, ctx: Any, params: Any) -> t.ListResourcesResult:
+        """Answer resources/list."""
+        return t.ListResourcesResult(resources=[t.Resource(name=uri, uri=uri) for uri in self.resources])
+
+    async def read(self, ctx: Any, params: t.ReadResourceRequestParams) -> t.ReadResourceResult:
+        """Answer resources/read."""
+        return t.ReadResourceResult(contents=[t.TextResourceContents(uri=params.uri, text=f"text of {params.uri}")])
+
     async def set_level(self, ctx: Any, params: Any) -> t.EmptyResult:
         """Answer logging/setLevel."""
         return t.EmptyResult()
@@ -295,7 +354,7 @@ class Gateways:
     """A gateway in front of one server, in one era."""
 
     era: Literal["legacy", "modern"]
-    verbs: frozenset[Verb] = ANYWHERE
+    verbs: frozenset[Verb] = ANYWHERE | COMPONENTS
 
     @property
     def name(self) -> str:
@@ -307,7 +366,7 @@ class Gateways:
         """Serve a system, each caller by a connection of its own."""
         paths = system.paths()
         settings = {
-            "groups": {path: {"tools": [f"tool{number}"]} for number, path in enumerate(paths)},
+            "groups": {path: {"tools": [wire_name(f"{path}.tool")]} for path in paths},
             "exclusions": [[paths[member] for member in sorted(members)] for members in system.exclusions],
             "options": {"max_active": 3, "search": "bm25"},
         }
@@ -315,15 +374,16 @@ class Gateways:
         config = GatewayConfig.model_validate({**one.model_dump(exclude_unset=True), **settings})
         gateway = gateway_of(House(lambda name: Upstream(system)), config)
         async with gateway as tools:
-            server = build_server(tools, separator=".", handle_key=KEY, extend=gateway.extend)
+            server = build_server(tools, handle_key=KEY, extend=gateway.extend)
             mode = "legacy" if self.era == "legacy" else "2026-07-28"
-            yield lambda name: client_of(server, mode)
+            yield lambda name: client_of(server, mode, system, separator="_")
 
 
 DELIVERIES: tuple[Delivery, ...] = (
     Core(),
     Mcp("legacy"),
     Mcp("modern"),
+    Mcp("modern", groups=True),
     Principals(),
     Gateways("legacy"),
     Gateways("modern"),
