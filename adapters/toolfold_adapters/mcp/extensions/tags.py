@@ -75,7 +75,7 @@ def definition_tags(choice: Choice, extend: Extend | None = None) -> Extend:
             - `"signal"`: as ever, and with the methods whose tags are stale;
             - `"honour"`: the same, but a tool that is not as its client knows it is called in the state of the client's
               list: where handles name states, that one has no facts, nothing is held by hooks, and the tool is still
-              defined so. Otherwise the call is rejected;
+              defined so. Otherwise the call is rejected, as it is if the list is not remembered;
             - `"reject"`: an error, before anything is done.
         extend: What else extends the server, such as `Gateway.extend`; it comes first.
 
@@ -167,7 +167,8 @@ class DefinitionTags:
         """Return the answer to a call in the state of the list that its client knows, or `None` if it needs none.
 
         A tool that is as its client knows it needs none. Where a session has what is open, another state is not
-        honoured, since its groups may exclude those that are open by now. Neither is a definition that is gone.
+        honoured, since its groups may exclude those that are open by now. Neither is a definition that is gone, nor a
+        list that is not remembered: nobody can say what its client knows of the tool.
 
         Raises:
             MCPError: The call can't be answered in that state.
@@ -182,9 +183,7 @@ class DefinitionTags:
             listed = delivery.rendered(components)
             now, held = _called(listed, name), self._held.get((request.principal.key, tag))
             if held is None:
-                if now is None:
-                    raise rejection(["tools/list"])
-                return None
+                raise rejection(["tools/list"])
             snapshot, known = held[0], _called(held[1], name)
             if known is None or self._same(now, known):
                 return None
