@@ -56,7 +56,7 @@ async def test_our_server_passes(node: str, choice: Choice, name: str, tmp_path:
 @pytest.mark.parametrize(
     ("desk", "name"), [(desks.Ignores, "stale"), (desks.Rejects, "stale"), (Desk, "open"), (desks.Honours, "honor")]
 )
-async def test_a_server_that_has_nothing_of_ours_passes(node: str, desk: type[Desk], name: str, tmp_path: Path) -> None:
+async def test_a_server_whose_tags_are_not_ours_passes(node: str, desk: type[Desk], name: str, tmp_path: Path) -> None:
     async with on_a_port(desk()) as url:
         status, _, checks = await scenario(node, name, url, tmp_path)
     assert {check["status"] for check in checks.values()} <= {"SUCCESS", "SKIPPED"}

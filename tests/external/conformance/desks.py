@@ -1,6 +1,6 @@
-"""Servers for the scenarios for definition tags that have nothing of ours: right ones, and one for each fault.
+"""Servers for the scenarios for definition tags, with tags that are not ours: right ones, and one for each fault.
 
-They have the tags of the kit's servers (`verification.mutants.tags`), and some of what is wrong with those.
+Their tags are those of the kit's servers (`verification.mutants.tags`), and some of what is wrong, too.
 """
 
 from __future__ import annotations
