@@ -271,6 +271,11 @@ async def _deactivate(stored: StoredSessions) -> None:
         await session.deactivate("a")
 
 
+async def _create(stored: StoredSessions) -> None:
+    async with stored.open("another"):  # which begins with nothing, so that no transition raises what arrived before
+        pass
+
+
 async def _call(stored: StoredSessions) -> None:
     async with stored.open("desk") as session:
         await session.call("step", {"activate": ["plain"], "deactivate": []})
@@ -338,6 +343,7 @@ def _gateway(*, closes: bool) -> Case:
 
 CASES = {
     "a deactivation": _stored(_deactivate, "a a.b", ""),
+    "the creation of a session": _stored(_create, "a", "a"),
     "a call": _stored(_call, "a", "a plain"),
     "the end of a session": _stored(_end, "a a.b", ""),
     "a process, from its start to its end": _stored(_transition, "x", "a a.b", "task", "scope", KILL),
