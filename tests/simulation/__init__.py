@@ -19,5 +19,6 @@ wire       clients of replicas on that network, and who intrudes
 gateways   the worlds that have a gateway
 shrinking  makes a plan that fails as small as it can be
 cancelling cancels an operation, or kills its process, at each of its awaits, by number
+meetings   has a request of a session come between any two awaits of another one
 mutants    mutants of the source, which the worlds have to find
 """

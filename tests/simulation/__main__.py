@@ -25,6 +25,7 @@ import anyio
 from attrs import define, evolve, field
 
 from tests.simulation.cancelling import CASES, swept_by_gate
+from tests.simulation.meetings import meetings, met
 from tests.simulation.plan import Plan, drawn
 from tests.simulation.shrinking import shrunk
 from tests.simulation.worlds import run
@@ -137,8 +138,10 @@ def _until_wrong(count: int) -> int:
         if wrong := run(plan).wrong:
             print(f"seed {plan.seed}: {wrong[0].splitlines()[0]}")
             return 1
-    if wrong := [text for name in CASES for text in swept_by_gate(name).wrong] or failing_cases():
-        print(wrong[0])
+    wrong = next(filter(None, (met(meeting)[1] for meeting in meetings())), [])
+    wrong = wrong or [text for name in CASES for text in swept_by_gate(name).wrong] or failing_cases()
+    if wrong:
+        print(wrong[0].splitlines()[0])
     return bool(wrong)
 
 

@@ -53,6 +53,10 @@ class Audit:
         """Forget all records: the store has lost writes."""
         self._known.clear()
 
+    def is_held(self, key: str) -> bool:
+        """Return whether a process holds the lease of a record."""
+        return key in self._known and self._known[key].until > self.now()
+
     def done(self, process: str, operation: str, given: tuple[Any, ...], result: Any) -> None:
         """Judge an operation that a process asked for."""
         judge = getattr(self, f"_{operation}", None)

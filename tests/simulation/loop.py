@@ -52,6 +52,7 @@ class Extent:
         at: What to do at which of these awaits.
         trace: Where they have waited, if that is to be noted.
         alive: Whether they go on.
+        rest: Until when they do nothing; `None` for never.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Extent:
     at: dict[int, Callable[[], object]] = field(factory=dict[int, Callable[[], object]])
     trace: list[str] | None = None
     alive: bool = True
+    rest: asyncio.Future[None] | None = None
     _deaths: list[asyncio.Future[None]] = field(factory=list["asyncio.Future[None]"])
 
     def start(self, coroutine: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
@@ -130,6 +132,9 @@ class _Observed:
                 extent.waits(coroutine)
             try:
                 given, step = (yield waited), coroutine.send
+                for extent in self._extents:
+                    if extent.rest is not None:
+                        yield from extent.rest
             except GeneratorExit:
                 coroutine.close()
                 raise
