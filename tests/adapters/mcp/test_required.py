@@ -16,7 +16,7 @@ from tests.adapters.mcp.asgi import callers_of, endpoint_of
 from tests.adapters.mcp.support import build_server
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of
 from tests.adapters.mcp.test_tags import stale_in
-from toolfold import ConfigError, Context, InputRequired, ToolSet
+from toolfold import ConfigError, Context, InputRequired, Profile, ToolSet
 from toolfold_adapters.mcp.extensions.drafts import drafts
 from toolfold_adapters.mcp.extensions.required import ASKS_META, REQUIRED_META
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, STALE
@@ -35,6 +35,7 @@ NEEDS: dict[str, tuple[list[str] | str, Any]] = {
     "login": ([URL], {"elicitation": {"url": {}}}),
     "think": (["sampling/createMessage", "roots/list"], {"sampling": {}, "roots": {}}),
     "both": ([FORM, URL], {"elicitation": {"url": {}}}),
+    "both_again": ([URL, FORM], {"elicitation": {"url": {}}}),
 }
 """What each tool says that it asks for, and the capabilities that this needs."""
 
@@ -131,10 +132,10 @@ async def test_a_client_that_answers_forms_alone_is_shown_no_page() -> None:
     ran = list[str]()
     meta: Any = {"io.modelcontextprotocol/clientCapabilities": {"elicitation": {}}}
     async with endpoint_of(made(make_desk(ran))) as endpoint:
-        for name, status in (("confirm", 200), ("login", 400)):
+        for name, status in (("confirm", 200), ("login", 400), ("surprise", 200), ("surprising_page", 400)):
             answer = await endpoint.post("tools/call", {"name": name, "arguments": {}, "_meta": meta})
             assert answer.status_code == status
-    assert ran == ["confirm"]
+    assert ran == ["confirm", "surprise", "surprising_page"]
 
 
 async def test_a_call_inside_another_is_refused_like_one_by_name() -> None:
@@ -202,6 +203,20 @@ async def test_no_session_is_begun_for_a_call_that_is_refused_and_the_one_that_t
         assert (await refusal_of(client, "work.confirm")).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
 
 
+async def test_a_caller_whose_rights_are_fewer_by_now_learns_nothing_of_what_he_had() -> None:
+    right: list[Profile | None] = [None]
+
+    def bounded(server: Server[Any], handlers: Any) -> None:
+        handlers.selections.rights = lambda _: right[0]
+
+    server = build_server(make_desk(), delivery="principal", extend=drafts(["requires"], bounded))
+    async with callers_of(server) as target, Client(target("ada"), mode=MODERN) as client:
+        await client.call_tool("work.activate", {})
+        assert (await refusal_of(client, "work.confirm")).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
+        right[0] = Profile("less", available=["plain"])
+        assert (await refusal_of(client, "work.confirm")).code == types.INVALID_PARAMS
+
+
 async def test_a_tool_of_a_group_that_its_client_can_fetch_is_refused_likewise() -> None:
     ran, declared = list[str](), [advertise(GROUPS_EXTENSION, {})]
     async with Client(made(make_desk(ran)), mode=MODERN, extensions=declared) as client:
@@ -239,14 +254,18 @@ async def test_a_tool_that_says_it_asks_for_what_nobody_answers_is_refused_as_a_
         made(asking_for(asks))
 
 
-async def test_one_that_is_registered_later_or_is_another_server_s_is_listed_as_if_it_did_not() -> None:
+async def test_one_that_is_registered_later_is_listed_as_if_it_did_not_and_logged_once(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     tools = make_desk()
     async with Client(made(tools), mode=MODERN) as client:
         wrong = asking_for(["nothing"]).catalog.tools["wrong"].definition["_meta"]
         tools.register("late", lambda: "done", description="x", meta=dict(wrong))
-        late = {tool.name: tool for tool in (await client.list_tools()).tools}["late"]
+        await client.list_tools(cache_mode="bypass")
+        late = {tool.name: tool for tool in (await client.list_tools(cache_mode="bypass")).tools}["late"]
         assert REQUIRED_META not in (late.meta or {})
         assert text_of(await client.call_tool("late", {})) == "done"
+    assert caplog.text.count("late: dev.toolfold/asks has nothing; there are") == 1
 
 
 async def test_a_gateway_passes_on_what_the_tools_of_other_servers_need() -> None:

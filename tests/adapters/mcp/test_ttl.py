@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import mcp_types as types
 import pytest
 from mcp import Client
 from mcp.server import Server
@@ -175,9 +174,17 @@ async def test_a_client_does_not_ask_again_within_the_time() -> None:
 
 
 async def test_a_client_of_the_era_before_is_told_nothing() -> None:
-    async with Client(made(), mode="legacy") as client:
-        page = await client.session.send_request(types.ListToolsRequest(), types.Result)
-    assert "ttlMs" not in page.model_dump(by_alias=True)
+    server, sent = made(), list[Any]()
+
+    async def see(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+        sent.append(answer := await call_next(ctx))
+        return answer
+
+    server.middleware.insert(0, see)
+    async with Client(server, mode="legacy") as client:
+        await client.list_tools()
+    assert sent
+    assert "ttlMs" not in str(sent)
 
 
 async def test_a_gateway_claims_nothing_since_its_servers_change_when_they_do() -> None:

@@ -10,7 +10,7 @@ servers, what their tools say is passed on.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -18,7 +18,7 @@ from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
-from toolfold import ConfigError, ToolfoldError
+from toolfold import Catalog, ConfigError, ToolfoldError
 from toolfold.spi import array, enumerated, quoted, table
 
 from ..answer.render import dumped
@@ -47,14 +47,20 @@ def required_capabilities(server: Server[Any], handlers: RequestHandlers) -> Non
     """Have a server say what its tools need of clients: what `build_server` takes as `extend`.
 
     Raises:
-        ConfigError: A tool says that it asks for something else than `NEEDED` has. One that is registered later, or is
-            another server's, is listed as if it did not.
+        ConfigError: A tool says that it asks for something else than `NEEDED` has. One that is registered later is
+            listed as if it did not, and logged.
     """
-    for tool in () if handlers.of_upstreams else handlers.tools.catalog.tools.values():
+    catalog = handlers.tools.catalog
+    for wrong in _wrong(catalog):
+        raise ConfigError(wrong)
+    server.middleware.insert(0, Required(handlers, catalog))
+
+
+def _wrong(catalog: Catalog) -> Iterator[str]:
+    """Yield what is wrong with the tools that say that they ask for what nobody answers."""
+    for tool in catalog.tools.values():
         if unknown := [one for one in _asks(tool.definition) if not _needed(one)]:
-            known = ", ".join(NEEDED)
-            raise ConfigError(f"{tool.name}: {ASKS_META} has {quoted(str(unknown[0]))}; there are {known}.")
-    server.middleware.insert(0, Required(handlers))
+            yield f"{tool.name}: {ASKS_META} has {quoted(str(unknown[0]))}; there are {', '.join(NEEDED)}."
 
 
 @define(eq=False)
@@ -62,12 +68,17 @@ class Required:
     """Middleware of a server, which adds to lists what tools need, and refuses calls from clients without."""
 
     _handlers: RequestHandlers
+    _catalog: Catalog
 
     async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
         """Answer a request of the modern era that calls a tool, or lists tools; of any other, let others."""
         if ctx.request_id is None or not is_modern(ctx) or ctx.method not in ("tools/list", "tools/call"):
             return await call_next(ctx)
         if ctx.method == "tools/list":
+            if (catalog := self._handlers.tools.catalog) is not self._catalog:
+                self._catalog = catalog
+                for wrong in _wrong(catalog):
+                    log.warning("%s", wrong)
             answer = dumped(await call_next(ctx))
             return {**answer, "tools": [_annotated(one) for one in answer["tools"]]}
         able, tools = capabilities_of(ctx), [one.component for one in await self._called(ctx) if one.component]

@@ -106,10 +106,10 @@ async def _of(component: Component, ctx: RequestContext, call_next: CallNext) ->
         said = table(dumped(await call_next(ctx)).get("annotations")) or {}
     except MCPError:  # it has no say, or can't tell: then a host goes by what the tool says
         return own
-    return _within(component, {hint: one if isinstance(one := said.get(hint), bool) else own[hint] for hint in own})
+    return _within(component, {**own, **said})
 
 
-def _most_careful(hint: str, given: Iterable[bool]) -> bool:
+def _most_careful(hint: str, given: Iterable[Any]) -> bool:
     safe = _SAFE[hint]
     return safe if all(one is safe for one in given) else not safe
 

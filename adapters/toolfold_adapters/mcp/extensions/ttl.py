@@ -19,7 +19,6 @@ from ...names import LISTS
 from ..answer.render import dumped
 from ..handlers import RequestContext, RequestHandlers
 from ..options import Extend
-from ..request import is_modern
 
 METHODS = frozenset(listing.method for listing in LISTS.values())
 DISCOVER = "server/discover"
@@ -68,8 +67,8 @@ class Unchanging:
         self._handlers.tools.observe(self._announced, (events.ListsAnnounced,))
 
     async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Answer a request of the modern era for a list, or for an introduction; of any other, let others."""
-        if ctx.request_id is None or not is_modern(ctx) or ctx.method not in (*METHODS, DISCOVER):
+        """Answer a request for a list, or for an introduction; of any other, let others."""
+        if ctx.method not in (*METHODS, DISCOVER):
             return await call_next(ctx)
         answer = dumped(await call_next(ctx))
         if self._has_changed() or (ctx.method != DISCOVER and answer.get("cacheScope") != "public"):
