@@ -10,5 +10,5 @@ Here:
 
 link.py      the worker's other end           service.py   tau2's tools in groups, and its policies as rules
 playing.py   the players of tau2              outside.py   AgentDojo's tools, rules, and a victim
-figures.py   what is measured, and its tables
+figures.py   what is measured, and its tables   record.py    outcomes, for a run that goes on
 """

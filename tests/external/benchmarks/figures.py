@@ -14,6 +14,7 @@ from toolfold import __version__
 
 from . import outside, playing
 from .link import progress, worker
+from .record import Record
 
 ROOT = Path(__file__).parents[3]
 PAGE = ROOT / "docs" / "benchmarks.md"
@@ -26,45 +27,46 @@ Figures = dict[str, Any]
 # -- measuring --------------------------------------------------------------------------------------------------------
 
 
-async def tau2(step: int = 1) -> AsyncGenerator[tuple[playing.Outcome, bool]]:
+async def tau2(record: Record, step: int = 1) -> AsyncGenerator[tuple[playing.Outcome, bool]]:
     """Yield how each task of tau2 goes, by way and player, and whether it is of the half that nothing was tuned on.
 
-    With a step, it is each so many-th task.
+    What the record has is not played again. With a step, it is each so many-th task.
     """
     with worker("tau2") as link:
         desks, tasks = playing.Desks(link), [*enumerate(link.ask("tasks"))][::step]
-        for tries in (False, True):
+        for player in playing.PLAYERS:
             for way in playing.WAYS:
-                progress(f"tau2, {way}{', with what is forbidden' if tries else ''}: {len(tasks)} tasks")
+                progress(f"tau2, {way}, {player}: {len(tasks)} tasks")
                 for number, task in tasks:
-                    yield await desks.play(task, way, tries=tries), number % 2 == 1
+                    outcome = await record.once(playing.Outcome, desks.play, "tau2", task, way, player)
+                    yield outcome, number % 2 == 1
 
 
-async def agentdojo(step: int = 1, suites: Iterable[str] = outside.ACTS) -> AsyncGenerator[tuple[str, outside.Outcome]]:
+async def agentdojo(record: Record, step: int = 1) -> AsyncGenerator[tuple[str, outside.Outcome]]:
     """Yield how each task of AgentDojo goes, by suite and way: without an attack, and with each of them."""
-    for name in suites:
+    for name in outside.ACTS:
         with worker(name) as link:
             suite, tasks = outside.Suite(link, name), link.ask("tasks")
             attacked = [(task, attack) for task in tasks for attack in link.ask("attacks")][::step]
             for way in outside.WAYS:
                 progress(f"{name}, {way}: {len(tasks)} tasks, {len(attacked)} attacks")
                 for task, attack in [*((task, None) for task in tasks), *attacked]:
-                    yield name, await suite.play(task, way, attack)
+                    yield name, await record.once(outside.Outcome, suite.play, name, task, way, attack)
 
 
-async def measured(step: int = 1) -> Figures:
+async def measured(record: Record, step: int = 1) -> Figures:
     """Return the figures."""
     with worker("tau2") as link:
         versions = {"Toolfold": __version__, **link.ask("versions")}
     service: dict[str, dict[str, Counter[str]]] = {}
-    async for one, held_out in tau2(step):
+    async for one, held_out in tau2(record, step):
         domain = one.task.partition("/")[0]
         counted = service.setdefault(f"{one.way}, {one.player}", {}).setdefault(domain, Counter())
         counted.update(tasks=1, done=one.done, requests=one.requests, read=one.read, longest=one.longest)
         counted.update(kept=one.done and not one.broke, read_held_out=one.read if held_out else 0)
         counted.update(tried=sum(one.tried.values()), reached=sum(one.reached.values()))
     dojo: dict[str, dict[str, Counter[str]]] = {}
-    async for name, played in agentdojo(step):
+    async for name, played in agentdojo(record, step):
         counted = dojo.setdefault(played.way, {}).setdefault(name, Counter())
         if played.attack is None:
             counted.update(tasks=1, done=played.done, read=played.read)

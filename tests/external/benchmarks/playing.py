@@ -98,7 +98,7 @@ class Desks:
     made: dict[bool, Desk] = field(factory=dict[bool, Desk])
     servers: dict[str, Server[Any]] = field(factory=dict[str, Server[Any]])
 
-    async def play(self, task: Mapping[str, Any], way: str, *, tries: bool) -> Outcome:
+    async def play(self, task: Mapping[str, Any], way: str, player: str = SOLUTION) -> Outcome:
         """Return how a task goes."""
         arm = ARMS[WAYS[way]]
         if arm.grouped not in self.made:
@@ -121,15 +121,14 @@ class Desks:
                 {name: name.partition(".")[0] for name in made.definitions},
                 {name: one["inputSchema"] for name, one in made.definitions.items()},
             )
-            agent = Agent(
-                surface=surface, script=SCRIPTS["perfect"], link=self.link, solution=task["calls"], tries=tries
-            )
+            tries, calls = player == TRIES, task["calls"]
+            agent = Agent(surface=surface, script=SCRIPTS["perfect"], link=self.link, solution=calls, tries=tries)
             await agent.play()
         score = self.link.ask("score")
         return Outcome(
             task=task["id"],
             way=way,
-            player=TRIES if tries else SOLUTION,
+            player=player,
             done=score["done"],
             why=score["why"] or "",
             tried=agent.tried,
