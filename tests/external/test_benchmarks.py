@@ -57,6 +57,14 @@ def test_tasks_of_four_services_are_done_behind_groups_and_nothing_forbidden_rea
     assert all(done and tries and not reached for done, tries, reached, _ in stopped)
 
 
+def test_a_task_begins_in_the_same_state_each_time(tau2: Worker) -> None:
+    desks = Desks(tau2)
+    paying = next(one for one in tau2.ask("tasks") if one["id"] == "banking/task_051")  # of an account of the task
+    first, again = (anyio.run(desks.play, paying, FLAT) for _ in range(2))
+    assert first == again
+    assert first.done
+
+
 @pytest.mark.spec("EVA-5")
 def test_what_was_read_from_outside_opens_nothing_that_acts(bank: Worker) -> None:
     suite = Suite(bank, "banking")

@@ -109,15 +109,16 @@ class Tau2:
         self._domain, self._task = _tasks()[task]
         self._made, self._said, self._users, self._broke = set(), [], [], False
         begin_store()
+        begun = deepcopy(self._task.initial_state)  # what is put into a state is changed there
         if self._domain == "banking":
             environment = import_module("inspect_evals.tau2.banking.environment")
             environment.initialize_environment()
             pair = environment.get_agent_tools(), environment.get_user_tools()
-            environment.apply_initial_state(*pair, self._task.initial_state)
+            environment.apply_initial_state(*pair, begun)
         if self._domain == "telecom":
             environment = import_module("inspect_evals.tau2.telecom.environment").get_environment()
             perform = import_module("inspect_evals.tau2.telecom.solver").perform_action
-            for action in (self._task.initial_state and self._task.initial_state.initialization_actions) or []:
+            for action in (begun and begun.initialization_actions) or []:
                 perform(environment, action)
 
     async def call(self, tool: str, arguments: Mapping[str, Any], by: str) -> dict[str, Any]:
