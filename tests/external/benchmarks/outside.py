@@ -77,7 +77,7 @@ def _sealed(hook: HookContext) -> None:
 def tool_set(link: Worker, suite: str, way: Way, simulation: Simulation) -> ToolSet:
     """Return the tools of a suite, offered in a way."""
     flat = way == "everything listed"
-    control: Any = "none" if flat else Loader(name="open_group", closer="close_group", needs_groups=True)
+    control: Any = "none" if flat else Loader(name="open_group", needs_groups=True)
     tools = ToolSet(suite, control=control, on_hidden="hint")
     acting = ACTS[suite]
     if not flat:
@@ -187,7 +187,7 @@ class Suite:
         if way not in self.made:
             simulation = Simulation()
             tools = tool_set(self.link, self.name, way, simulation)
-            self.made[way] = simulation, build_server(tools, handles="stored"), tools
+            self.made[way] = simulation, build_server(tools, handles="stored", answers="signatures"), tools
         simulation, server, tools = self.made[way]
         self.link.ask("begin", task=task["id"], attack=attack)
         asked = Task(id=task["id"], ask=task["ask"], calls=())
