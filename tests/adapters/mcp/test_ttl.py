@@ -75,6 +75,12 @@ async def test_a_list_that_varies_by_what_is_in_no_cache_s_key_is_nobody_else_s(
         assert {*(await claims(client)).values()} == {(CLAIMED, "private")}
 
 
+async def test_a_list_that_needs_a_token_is_nobody_s_without_one() -> None:
+    server = made(selection=False, disclosure=False)
+    async with callers_of(server) as target, Client(target("ada"), mode=MODERN) as client:
+        assert await of_tools(client) == (CLAIMED, "private")
+
+
 async def test_nothing_is_claimed_without_the_draft() -> None:
     async with Client(made(given=(), selection=False, disclosure=False), mode=MODERN) as client:
         assert {ttl for ttl, _ in (await claims(client)).values()} == {0}

@@ -19,6 +19,7 @@ from ...names import LISTS
 from ..answer.render import dumped
 from ..handlers import RequestContext, RequestHandlers
 from ..options import Extend
+from ..principal import principal_of
 
 METHODS = frozenset(listing.method for listing in LISTS.values())
 DISCOVER = "server/discover"
@@ -73,16 +74,16 @@ class Unchanging:
         answer = dumped(await call_next(ctx))
         if self._has_changed() or (ctx.method != DISCOVER and answer.get("cacheScope") != "public"):
             return answer
-        return {**answer, "ttlMs": self._milliseconds, "cacheScope": self._scope(ctx.method)}
+        return {**answer, "ttlMs": self._milliseconds, "cacheScope": self._scope(ctx)}
 
-    def _scope(self, method: str) -> str:
+    def _scope(self, ctx: RequestContext) -> str:
         """Return who may be given the same answer to a request without what caches take no account of.
 
         With the extensions for groups a list depends on what its client declares, and otherwise on the headers that
-        select groups: neither is part of a cache's key.
+        select groups: neither is part of a cache's key. What needs a token is for nobody without one.
         """
-        varies = method == DISCOVER or self._handlers.disclosure or self._handlers.selections.by_request
-        return "private" if varies else "public"
+        varies = ctx.method == DISCOVER or self._handlers.disclosure or self._handlers.selections.by_request
+        return "private" if varies or principal_of(ctx).authenticated else "public"
 
     def _has_changed(self) -> bool:
         """Return whether anything was registered, or announced to have changed, since the first answer."""
