@@ -182,6 +182,17 @@ def test_the_kit_alone_checks_a_server_and_shows_what_is_violated(kit: Path, tmp
     assert (tmp_path / "reports" / "failure-INV-1.py").exists()
 
 
+def test_the_kit_alone_leaves_out_what_it_does_not_import(kit: Path) -> None:
+    tools = [
+        tomllib.loads((ROOT / file).read_text("utf-8"))["tool"] for file in ("pyproject.toml", "specs/pyproject.toml")
+    ]
+    contracts = tools[0]["importlinter"]["contracts"]
+    (left_out,) = (one["forbidden_modules"] for one in contracts if one["name"].startswith("the kit apart"))
+    excluded: list[str] = tools[1]["hatch"]["build"]["targets"]["wheel"]["exclude"]
+    assert [path.removesuffix(".py").replace("/", ".") for path in excluded] == left_out
+    assert not [path for path in excluded if (kit / path).exists()]
+
+
 def test_the_kit_alone_says_what_it_needs_to_be_told(kit: Path) -> None:
     assert alone(kit).returncode == 2
     ran = alone(kit, "--describe", "no-such-file", "--", "server")
