@@ -1,12 +1,13 @@
 """Writes `specs/findings.md`: what the conformance kit finds in servers that others wrote, confirmed by hand.
 
     python -m tests.external.findings                 run every server, and write the file
+    python -m tests.external.findings go tmcp         run some of them, and write what is found in them
     python -m tests.external.findings --check         run every server; the status is 1 if the file says something else
     python -m tests.external.findings --check go tmcp the same for some of them
 
 It needs the packages of `npm ci --prefix tests/external --ignore-scripts`, Go 1.25, cargo, a JDK with Maven, and in
 TESTS_FASTMCP_NEWEST the Python of an environment with the fastmcp of `foreign/fastmcp`. TESTS_KUBECTL_MCP and
-TESTS_TOOLBOX name the programs of kubectl-mcp-server (PyPI, Python 3.12) and @toolbox-sdk/server (npm).
+TESTS_TOOLBOX name the programs of kubectl-mcp-server (PyPI, Python 3.12) and @toolbox-sdk/server (npm: `toolbox`).
 
 A server is a folder in `foreign`, with a `server.toml` and a `confirm.py`. A finding of the kit that no check confirms
 is not written down: either `confirm.py` disputes it, with the facts, or it is to be looked into and the status is 1.
@@ -60,7 +61,13 @@ shares no code with the kit, in `confirm.py`, beside each server in `tests/exter
 
 `python -m tests.external.findings` writes this file: it builds the servers and runs the kit's layers `exhaustive` and
 `wire` against each over stdio. `tests/external/test_conform.py` checks it. `CLAUSES.md` has the clauses.
+That one client learns nothing of another (ISO-1) can be seen where they share a process: over HTTP, in the servers that
+say so. pydantic-ai has no section: it connects to servers, by toolsets that are clients, and serves none of its own.
 
+"""
+TABLE = """\
+| server | version | era | held | in part | violated | of style | undecided |
+|-|-|-|-|-|-|-|-|
 """
 
 
@@ -78,6 +85,8 @@ class Judged:
     missed: frozenset[str]
     """The clauses that the kit reports as held although a check shows that they are violated."""
     seconds: float
+    apart: str = ""
+    """The verdict on whether clients of one process over HTTP learn of one another; empty where it has no HTTP."""
 
     @property
     def unconfirmed(self) -> list[str]:
@@ -104,32 +113,46 @@ def judge(server: Server, era: str) -> Judged:
     }
     held = {clause for clause in findings if verdicts[clause] == "held"}
     shown = {clause for clause in found.keys() - disputed.keys() | held if _shows(server, era, findings.get(clause))}
-    return Judged(
-        server, era, verdicts, found, findings, frozenset(shown - held), disputed, frozenset(shown & held), seconds
-    )
+    missed, apart = frozenset(shown & held), _isolation(server, era) if era in server.http_eras else ""
+    return Judged(server, era, verdicts, found, findings, frozenset(shown - held), disputed, missed, seconds, apart)
+
+
+def _isolation(server: Server, era: str) -> str:
+    """Return the kit's verdict on what one client of a process learns of another (SPEC ISO-1), over HTTP."""
+    with server.served() as url, TemporaryDirectory() as folder:
+        _run_kit(server, era, "wire", folder, url)
+        (row,) = (line for line in _report(folder) if line["type"] == "clause" and line["id"] == "ISO-1")
+    return f"{row['verdict']} ({row['reason']})" if row["reason"] else str(row["verdict"])
 
 
 def _conform(server: Server, era: str) -> tuple[dict[str, str], dict[str, Violation]]:
     """Return the kit's verdict on each clause, and for those that are violated the first violation."""
     with TemporaryDirectory() as folder:
-        options = ["--layers", "exhaustive,wire", "--era", era, "--describe", str(server.description), "-o", folder]
-        run = subprocess.run(
-            [TOOLFOLD, "conform", *options, "--", *server.started_by],
-            cwd=ROOT,
-            env={**os.environ, **server.env},
-            timeout=PATIENCE,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-        if run.returncode not in (0, 1):
-            raise AssertionError(f"{server.name} could not be judged: {run.stderr}")
-        lines = [json.loads(line) for line in (Path(folder) / "report.jsonl").read_text("utf-8").splitlines()]
-        verdicts = {line["id"]: line["verdict"] for line in lines if line["type"] == "clause"}
+        _run_kit(server, era, "exhaustive,wire", folder, "--", *server.started_by)
+        verdicts = {line["id"]: line["verdict"] for line in _report(folder) if line["type"] == "clause"}
         violated = [clause for clause, verdict in verdicts.items() if verdict == "violated"]
         return verdicts, {
             clause: read_failure(Path(folder) / f"failure-{clause}.json").violation for clause in violated
         }
+
+
+def _run_kit(server: Server, era: str, layers: str, folder: str, *target: str) -> None:
+    options = ["--layers", layers, "--era", era, "--describe", str(server.description), "-o", folder]
+    run = subprocess.run(
+        [TOOLFOLD, "conform", *options, *target],
+        cwd=ROOT,
+        env={**os.environ, **server.env},
+        timeout=PATIENCE,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if run.returncode not in (0, 1):
+        raise AssertionError(f"{server.name} could not be judged: {run.stderr}")
+
+
+def _report(folder: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in (Path(folder) / "report.jsonl").read_text("utf-8").splitlines()]
 
 
 def _shows(server: Server, era: str, finding: Finding | None) -> bool:
@@ -142,15 +165,22 @@ def _shows(server: Server, era: str, finding: Finding | None) -> bool:
 # -- the file ---------------------------------------------------------------------------------------------------------
 
 
-def table(runs: Sequence[Judged]) -> str:
-    """Return the table of what was found where."""
-    rows = ["| server | version | era | held | in part | violated | of style | undecided |", "|-|-|-|-|-|-|-|-|"]
+def rows(runs: Sequence[Judged]) -> str:
+    """Return the rows of a server in the table of what was found where."""
+    lines = list[str]()
     for run in runs:
         style = len(run.confirmed & STYLE)
         held = [len(run.having(verdict)) for verdict in ("held", "held in part")]
         counts = [*held, len(run.confirmed) - style, style, len(run.having("undecided"))]
-        rows.append(f"| {run.server.name} | {run.server.version} | {run.era} | {' | '.join(map(str, counts))} |")
-    return "".join(f"{row}\n" for row in rows)
+        lines.append(f"| {run.server.name} | {run.server.version} | {run.era} | {' | '.join(map(str, counts))} |")
+    return "".join(f"{line}\n" for line in lines)
+
+
+def written(text: str, runs: Sequence[Judged]) -> str:
+    """Return the file with what was found in one server in place of what it says of that."""
+    name = re.escape(runs[0].server.name)
+    text = re.sub(rf"(^\| {name} \|.*\n)+", lambda _: rows(runs), text, count=1, flags=re.MULTILINE)
+    return re.sub(rf"\n## {name}\n.*?(?=\n## |\Z)", lambda _: section(runs), text, count=1, flags=re.DOTALL)
 
 
 def section(runs: Sequence[Judged]) -> str:
@@ -164,7 +194,8 @@ def _era(run: Judged) -> Iterator[str]:
     held = f"Held: {', '.join(run.having('held')) or 'none'}."
     others = {name: ", ".join(run.having(name)) for name in ("held in part", "undecided")}
     rest = "".join(f" {name.capitalize()}: {clauses}." for name, clauses in others.items() if clauses)
-    yield "\n" + _wrapped(f"**In the {run.era} era.** {held}{rest}")
+    apart = f" Over HTTP, where clients share a process, ISO-1: {run.apart}." if run.apart else ""
+    yield "\n" + _wrapped(f"**In the {run.era} era.** {held}{rest}{apart}")
     for clause, violation in run.found.items():
         if clause in run.confirmed:
             row = ClauseVerdict(CLAUSES[clause], Verdict.VIOLATED, aimed_at=clause not in STYLE)
@@ -181,6 +212,18 @@ def _as_started(violation: Violation, server: Server) -> Violation:
     known |= {mark: mark.strip("{}") for mark in PROGRAMS}
     command = tuple(reduce(lambda part, mark: part.replace(mark, known[mark]), known, part) for part in server.command)
     return evolve(violation, exchange=evolve(violation.exchange, address=command))
+
+
+def says(text: str, runs: Sequence[Judged]) -> bool:
+    """Return whether the file says what was found in a server, in its section and in the table."""
+    return claims(section(runs)) in claims(text) and rows(runs) in text
+
+
+def _empty(runs: Mapping[str, Sequence[Judged]]) -> str:
+    """Return the file before anything is written of the servers."""
+    names = [found[0].server.name for found in runs.values()]
+    places = "".join(f"| {name} |\n" for name in names) + "".join(f"\n## {name}\n" for name in names)
+    return HEAD + TABLE + places
 
 
 def claims(text: str) -> str:
@@ -210,23 +253,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--check", action="store_true", help="write nothing; say whether the file is as it would be")
     parser.add_argument(
-        "server", nargs="*", choices=[*SERVERS, []], help="the folders of the servers to check, if not all"
+        "server", nargs="*", choices=[*SERVERS, []], help="the folders of the servers to run, if not all"
     )
     given = parser.parse_args(arguments)
-    if given.server and not given.check:
-        parser.error("the file is written for all servers: add --check to check some of them")
     servers = {name: load(name) for name in given.server or SERVERS}
     if lacking := [f"{name}: {server.lacking}" for name, server in servers.items() if server.lacking]:
         parser.error("; ".join(lacking))
     runs = {name: _run(server) for name, server in servers.items()}
     every = [run for found in runs.values() for run in found]
     fine = not any(run.unconfirmed or run.missed for run in every)
-    sections = {name: section(found) for name, found in runs.items()}
     if not given.check:
-        FILE.write_text(HEAD + table(every) + "".join(sections.values()), "utf-8")
+        text = FILE.read_text("utf-8") if given.server else _empty(runs)
+        FILE.write_text(reduce(written, runs.values(), text), "utf-8")
+        subprocess.run([sys.executable, "-m", "ruff", "format", "--quiet", FILE], check=True)
         return 0 if fine else 1
     text = FILE.read_text("utf-8")
-    stale = [name for name, part in sections.items() if claims(part) not in claims(text)]
+    stale = [name for name, found in runs.items() if not says(text, found)]
     if stale:
         print(f"specs/findings.md is stale for {', '.join(stale)}: run this without --check", file=sys.stderr)
     return 0 if fine and not stale else 1

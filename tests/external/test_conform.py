@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.external.findings import FILE, Judged, claims, judge, section
+from tests.external.findings import FILE, Judged, judge, says, section
 from tests.external.foreign.client import QUIET, Client, connected
 from tests.external.foreign.confirming import (
     Dispute,
@@ -60,7 +60,7 @@ def test_findings_are_what_is_found_and_confirmed_in_a_large_server(name: str) -
 def found_and_confirmed(server: Server) -> None:
     runs = [judge(server, era) for era in server.eras]
     assert not [clause for run in runs for clause in (*run.unconfirmed, *run.missed)]
-    assert claims(section(runs)) in claims(FILE.read_text("utf-8"))
+    assert says(FILE.read_text("utf-8"), runs)
 
 
 VIOLATION = Violation("NTF-1", "none", "stdio, legacy", "two notices", exchange=Exchange("", []))

@@ -8,10 +8,11 @@ from __future__ import annotations
 import json
 import os
 import queue
+import signal
 import subprocess
 import threading
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 ANSWER = 30.0
@@ -101,12 +102,14 @@ class Client:
 
 @contextmanager
 def connected(command: Sequence[str], env: Mapping[str, str], era: str, notice: float = ANSWER) -> Iterator[Client]:
-    """Start a server, yield a client of it, and end the server."""
+    """Start a server, yield a client of it, and end the server with what it started, as npm's launchers do."""
     pipes: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    with subprocess.Popen(command, env={**os.environ, **env}, text=True, **pipes) as process:
+    environ = {**os.environ, **env}
+    with subprocess.Popen(command, env=environ, text=True, start_new_session=True, **pipes) as process:
         client = Client(process, era, notice)
         try:
             client.open()
             yield client
         finally:
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)

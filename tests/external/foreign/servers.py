@@ -4,22 +4,27 @@ from __future__ import annotations
 
 import os
 import shutil
+import socket
 import subprocess
 import sys
+import time
 import tomllib
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 from attrs import field, frozen
 
 from tests.external.foreign.client import Client, connected
 from tests.external.support import missing
 from tests.preloaded import preloaded
+from tests.process.ports import free_port
 
 FOLDER = Path(__file__).parent
 NODE_MODULES = FOLDER.parent / "node_modules"
 BUILD_TIME = 600  # seconds
+POLL = 0.05  # seconds
 PROGRAMS: Mapping[str, str] = {"{kubectl-mcp}": "TESTS_KUBECTL_MCP", "{toolbox}": "TESTS_TOOLBOX"}
 """The marks of servers that are large, so that few machines have them, and the variables that name their programs."""
 
@@ -35,6 +40,10 @@ class Server:
     eras: tuple[str, ...]
     command: tuple[str, ...]
     about: str
+    http: tuple[str, ...] = ()
+    """The command that serves its clients over HTTP, by one process, on the port that follows."""
+    http_eras: tuple[str, ...] = ()
+    """The eras that it speaks there."""
     build: tuple[tuple[str, ...], ...] = ()
     imports: tuple[str, ...] = ()
     """What the Python that runs its program imports once for all processes, since that takes longer than the rest."""
@@ -65,9 +74,12 @@ class Server:
     @property
     def started_by(self) -> tuple[str, ...]:
         """The command that starts it, in any folder."""
+        return self._started(self.command)
+
+    def _started(self, command: Sequence[str]) -> tuple[str, ...]:
         known = {"{python}": sys.executable, "{fastmcp}": newest_fastmcp(), "{node_modules}": str(NODE_MODULES)}
         known |= {mark: os.environ.get(variable, "") for mark, variable in PROGRAMS.items()}
-        program, *arguments = (self._located(_filled(part, known)) for part in self.command)
+        program, *arguments = (self._located(_filled(part, known)) for part in command)
         return (*(preloaded(program, *self.imports) if self.imports else (program,)), *arguments)
 
     def _located(self, part: str) -> str:
@@ -79,10 +91,30 @@ class Server:
         return ":".join(parts)
 
     @contextmanager
+    def served(self) -> Iterator[str]:
+        """Start it over HTTP, and yield its URL once its port is open."""
+        port = free_port()
+        quiet: dict[str, Any] = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        command = (*self._started(self.http), str(port))
+        with subprocess.Popen(command, env={**os.environ, **self.env}, **quiet) as process:
+            try:
+                while process.poll() is None and not _is_open(port):
+                    time.sleep(POLL)
+                yield f"http://127.0.0.1:{port}/mcp"
+            finally:
+                process.kill()
+
+    @contextmanager
     def client(self, era: str) -> Iterator[Client]:
         """Start it, and yield a hand-written client of it."""
         with connected(self.started_by, self.env, era) as client:
             yield client
+
+
+def _is_open(port: int) -> bool:
+    with suppress(OSError), socket.create_connection(("127.0.0.1", port)):
+        return True
+    return False
 
 
 def fastmcp() -> str:
@@ -113,6 +145,8 @@ def load(name: str) -> Server:
         tuple(said["eras"]),
         tuple(said["command"]),
         said.get("about", ""),
+        tuple(said.get("http", ())),
+        tuple(said.get("http_eras", ())),
         tuple(map(tuple, said.get("build", ()))),
         tuple(said.get("imports", ())),
         said.get("env", {}),

@@ -6,6 +6,8 @@ import (
 	"context"
 	"fmt"
 	"log"
+	"net/http"
+	"os"
 
 	"github.com/modelcontextprotocol/go-sdk/mcp"
 )
@@ -102,7 +104,12 @@ func newDesk() *desk {
 	return d
 }
 
+// main serves over stdio, or over HTTP if it is given a port: each session has a desk of its own there.
 func main() {
+	if len(os.Args) > 1 {
+		handler := mcp.NewStreamableHTTPHandler(func(*http.Request) *mcp.Server { return newDesk().server }, nil)
+		log.Fatal(http.ListenAndServe("127.0.0.1:"+os.Args[1], handler))
+	}
 	if err := newDesk().server.Run(context.Background(), &mcp.StdioTransport{}); err != nil {
 		log.Fatal(err)
 	}
