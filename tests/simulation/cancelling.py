@@ -10,6 +10,7 @@ shields, or of the scope around it. Where a process was killed, that is judged o
 
 from __future__ import annotations
 
+import asyncio
 import sys
 from collections.abc import AsyncGenerator, Callable, Collection, Coroutine
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
@@ -155,7 +156,9 @@ class _Desk:
     def __attrs_post_init__(self) -> None:
         self.disk = Disk(self.loop, Random(0), Weather(slow=0.001))
 
-    def started(self, process: str, on_line: Callable[[str], object] = str, **options: Any) -> Any:
+    def started(
+        self, process: str, on_line: Callable[[str], object] = str, *, in_threads: bool = False, **options: Any
+    ) -> Any:
         """Return the sessions that a process serves, which calls `on_line` with what its hooks did."""
 
         def note(session: str, fence: int | None, line: str) -> None:
@@ -163,7 +166,8 @@ class _Desk:
             on_line(line)
 
         connection: Any = Connection(self.disk, Random(0), process)
-        return make_tools(note, process, Random(0), 0.01).stored_sessions(connection, **options)
+        tools = make_tools(note, process, Random(0), 0.01, in_threads=in_threads)
+        return tools.stored_sessions(connection, **options)
 
     async def judged(self, stored: StoredSessions, allowed: Collection[frozenset[str]]) -> str:
         """Return what is wrong with the session, in which one of these sets of groups may be active."""
@@ -198,6 +202,32 @@ def _stored(
             yield perform, partial(desk.judged, stored, allowed)
 
     return Case(world, ways=ways or ("task", "scope"))
+
+
+def _in_thread() -> Case:
+    """Return a transition that is cancelled while a hook of it runs in a thread, which can't be stopped.
+
+    It has not happened, wherever else it is cancelled: the hook is undone, and no other one begins.
+    """
+
+    @asynccontextmanager
+    async def world(loop: Loop) -> AsyncGenerator[Begun]:
+        desk, callers = _Desk(loop), list[asyncio.Task[Any]]()
+
+        def cancel_within(line: str) -> None:
+            if line == "open a":
+                callers[0].cancel()
+
+        async def perform() -> None:
+            callers.extend(filter(None, [asyncio.current_task()]))
+            await _transition(stored)
+
+        async with desk.started("process", cancel_within, in_threads=True) as stored:
+            async with stored.open("desk", active="x"):
+                pass
+            yield perform, partial(desk.judged, stored, [frozenset({"x"})])
+
+    return Case(world)
 
 
 def _left() -> Case:
@@ -346,6 +376,7 @@ CASES = {
     "the creation of a session": _stored(_create, "a", "a"),
     "a call": _stored(_call, "a", "a plain"),
     "the end of a session": _stored(_end, "a a.b", ""),
+    "a transition that is cancelled during a hook in a thread": _in_thread(),
     "a process, from its start to its end": _stored(_transition, "x", "a a.b", "task", "scope", KILL),
     "a process whose transition fails": _stored(_fail, "x", "x", KILL),
     "a process that closes groups": _stored(_deactivate, "a a.b", "", KILL),

@@ -21,7 +21,7 @@ Note = Callable[[str, int | None, str], None]
 """Notes a line for a session, under the fencing token of its lease."""
 
 
-def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -> ToolSet:
+def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE, *, in_threads: bool = False) -> ToolSet:
     """Return a tool set whose hooks take a while, so that processes end in the middle of them.
 
     Args:
@@ -29,6 +29,7 @@ def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -
         process: The process that they run in.
         random: What is drawn.
         pause: Seconds that a hook waits, twice, at most.
+        in_threads: Whether hooks are plain functions, which run in worker threads, and so can't be stopped.
     """
     tools = ToolSet("desk", hook_timeout=30)
 
@@ -37,7 +38,7 @@ def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -
         of(f"{process} begins")
         try:
             await anyio.sleep(random.random() * pause)
-            of(f"{'undo ' if context.undoes else ''}{verb} {context.group}")
+            of(_done(verb, context))
             try:
                 await anyio.sleep(random.random() * pause)
             except BaseException:
@@ -46,14 +47,19 @@ def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -
         finally:
             of(f"{process} ends")
 
+    def plain_hook(verb: str, context: HookContext) -> None:
+        for line in (f"{process} begins", _done(verb, context), f"{process} ends"):
+            note(context.session.id, context.fence, line)
+
     async def fail() -> None:
         raise ToolError("it never opens")
 
     async def probe() -> str:
         return "here"
 
+    chosen = plain_hook if in_threads else hook
     for path in ("x", "a", "a.b"):
-        tools.register_group(path, path, on_activate=partial(hook, "open"), on_deactivate=partial(hook, "close"))
+        tools.register_group(path, path, on_activate=partial(chosen, "open"), on_deactivate=partial(chosen, "close"))
     tools.register_group("plain", "without hooks")
     tools.register_group("bad", "never opens", on_activate=fail)
     for path in PATHS:
@@ -84,3 +90,8 @@ def make_tools(note: Note, process: str, random: Random, pause: float = PAUSE) -
         return json.dumps({"active": snapshot.active, "facts": dict(snapshot.facts), "session": context.session.id})
 
     return tools
+
+
+def _done(verb: str, context: HookContext) -> str:
+    """Return the line of a hook that has done what it is for, or has undone what its opposite did."""
+    return f"{'undo ' if context.undoes else ''}{verb} {context.group}"

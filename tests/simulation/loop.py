@@ -14,7 +14,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Coroutine, Generator, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from contextvars import ContextVar, copy_context
 from itertools import count
 from pathlib import Path
@@ -22,6 +22,7 @@ from random import Random
 from types import FrameType
 from typing import Any, TypeVar, cast
 
+import anyio
 from anyio._backends import _asyncio
 from attrs import define, field
 
@@ -31,6 +32,8 @@ EPOCH = 1_800_000_000.0
 """The time of day at which a world begins."""
 LONGEST = 3_000.0
 """Seconds after which a world hangs."""
+IN_THREAD = 0.005
+"""Seconds that a worker thread takes before it calls its function, and after that."""
 
 
 class Stuck(Exception):
@@ -211,7 +214,7 @@ class Loop(asyncio.BaseEventLoop):
 
     def run(self, main: Callable[[], Coroutine[Any, Any, T]]) -> T:
         """Return what a function returns, and end everything else that goes on then."""
-        with _quiet(), _virtual_clocks(self), _numbered_scopes():
+        with _quiet(), _virtual_clocks(self), _virtual_threads(), _numbered_scopes():
             try:
                 return self.run_until_complete(main())
             finally:
@@ -260,7 +263,7 @@ class Loop(asyncio.BaseEventLoop):
         """There is no other thread."""
 
     def run_in_executor(self, executor: Any, func: Any, *args: Any) -> Any:  # type: ignore[override]
-        """Refuse, since threads are not in this world."""
+        """Refuse, since there are no other threads in this world than those of anyio."""
         raise Stuck(f"a thread was asked for: {func}")
 
 
@@ -324,6 +327,27 @@ def _virtual_clocks(loop: Loop) -> Iterator[None]:
     finally:
         for name in names:
             setattr(time, name, real[name])
+
+
+@contextmanager
+def _virtual_threads() -> Iterator[None]:
+    """Have a worker thread take time, and nothing else: its function is called in the middle of that."""
+
+    async def run_sync(
+        function: Callable[..., T], *given: Any, abandon_on_cancel: bool = False, limiter: object = None
+    ) -> T:
+        scope = nullcontext() if abandon_on_cancel else anyio.CancelScope(shield=True)
+        with scope:
+            await anyio.sleep(IN_THREAD)
+            answer = copy_context().run(function, *given)
+            await anyio.sleep(IN_THREAD)
+            return answer
+
+    real, cast(Any, anyio.to_thread).run_sync = anyio.to_thread.run_sync, run_sync
+    try:
+        yield
+    finally:
+        cast(Any, anyio.to_thread).run_sync = real
 
 
 @contextmanager
