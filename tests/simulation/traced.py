@@ -382,7 +382,9 @@ NOT_TOLD: dict[str, tuple[str, ...]] = {
 
 
 NOT_FOUND = {
-    "a state that is being written is taken for news": "it takes longer, and nothing else is different",
+    "a state that is being written is taken for news": (
+        "only a group that is registered while facts are stored shows it, to its own process"
+    ),
     "a record is created outside of a transition": "only a cancellation in the middle of that shows it, to its caller",
     "a transition of a dead process is not undone by who comes next, nor does anything wait for it": (
         "the next step undoes it, and what is only read meanwhile has no line"
