@@ -33,6 +33,7 @@ from .address.legacy import LegacySessions
 from .address.principal import PrincipalSessions, unauthenticated
 from .address.signed import SignedHandles, signing_keys
 from .answer.answers import Answers, instructions_for, way_of_calling
+from .answer.asked import answerable
 from .answer.delivery import Address, Delivery
 from .answer.long_results import LongResults
 from .answer.proxy import proxies_of, reserve_names, with_handle
@@ -236,7 +237,7 @@ class RequestHandlers:
         try:
             with self.calls.held(request.caller):
                 delivery = self.delivery(request, name=params.name)
-                return await delivery.call(request, params.name, params.arguments)
+                return answerable(ctx, params.name, await delivery.call(request, params.name, params.arguments))
         except Full as full:
             record_refusal(full)
             return types.CallToolResult(content=[types.TextContent(type="text", text=str(full))], is_error=True)
@@ -247,13 +248,13 @@ class RequestHandlers:
         """Answer a request for a prompt."""
         with self.answering(ctx, params.name) as request:
             delivery = self.delivery(request, "prompt", params.name)
-            return await delivery.prompt(request, params.name, params.arguments)
+            return answerable(ctx, params.name, await delivery.prompt(request, params.name, params.arguments))
 
     async def read_resource(self, ctx: RequestContext, params: types.ReadResourceRequestParams) -> Any:
         """Answer a request for a resource."""
         uri = str(params.uri)
         with self.answering(ctx, uri) as request:
-            return await self.delivery(request, "resource", uri).read(request, uri)
+            return answerable(ctx, uri, await self.delivery(request, "resource", uri).read(request, uri))
 
     async def listen(self, ctx: RequestContext, params: types.SubscriptionsListenRequestParams) -> Any:
         """Serve a subscription."""

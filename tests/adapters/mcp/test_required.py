@@ -172,16 +172,16 @@ async def test_of_a_tool_that_can_not_be_called_no_more_is_said_than_ever() -> N
     assert await said(made()) == await said(made(given=()))
 
 
-@pytest.mark.parametrize("name", ["surprise", "surprising_page"])
+@pytest.mark.parametrize("given", [(), ("requires",)])
+@pytest.mark.parametrize(("name", "method"), [("surprise", FORM), ("surprising_page", f"{FORM}?mode=url")])
 async def test_what_a_tool_asks_for_without_having_said_so_is_refused_when_it_asks(
-    name: str, caplog: pytest.LogCaptureFixture
+    name: str, method: str, given: tuple[str, ...], caplog: pytest.LogCaptureFixture
 ) -> None:
     ran = list[str]()
-    async with Client(made(make_desk(ran)), mode=MODERN) as client:
+    async with Client(made(make_desk(ran), given), mode=MODERN) as client:
         assert (await refusal_of(client, name)).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
     assert ran == [name]
-    assert f"'{name}' asked for elicitation/create" in caplog.text
-    assert f"has to say so in {ASKS_META}" in caplog.text
+    assert f"'{name}' asked for {method}, which its client does not declare" in caplog.text
 
 
 async def test_a_client_that_answers_is_asked() -> None:

@@ -245,8 +245,7 @@ async def _names(server: Any, era: str) -> list[str]:
         return [tool.name for tool in (await client.list_tools()).tools]
 
 
-@pytest.mark.parametrize("era", ERAS)
-async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(era: str) -> None:
+def asking_for_consent() -> ToolSet:
     tools = ToolSet("asking")
     question = {
         "method": "elicitation/create",
@@ -255,8 +254,19 @@ async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(er
     asking = InputRequired({"sure": question}, state="s1")
     tools.register("delete", lambda: asking, input_schema=OBJECT)
     tools.register_prompt("confirm", lambda: asking)
+    tools.register_resource("note://own", lambda: asking)
     tools.register_group("after", opens_on="delete")
-    async with Client(build_server(tools), mode=era) as client:
+    return tools
+
+
+async def consenting(context: Any, params: Any) -> types.ElicitResult:
+    return types.ElicitResult(action="accept", content={})
+
+
+@pytest.mark.parametrize("era", ERAS)
+async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(era: str) -> None:
+    tools = asking_for_consent()
+    async with Client(build_server(tools), mode=era, elicitation_callback=consenting) as client:
         if era == "legacy":
             assert (await client.call_tool("delete", {})).is_error
             with pytest.raises(MCPError, match="More input is needed"):
@@ -269,6 +279,20 @@ async def test_a_handler_that_needs_input_asks_for_it_where_the_era_has_a_way(er
                 assert asked.model_dump(by_alias=True)["resultType"] == "input_required"
                 assert asked.model_dump(by_alias=True)["requestState"] == "s1"
                 assert HANDLE_META not in (asked.meta or {})
+
+
+@pytest.mark.parametrize("kind", ["tool", "prompt", "resource"])
+async def test_a_client_is_not_asked_for_what_it_does_not_declare(kind: str) -> None:
+    async with Client(build_server(asking_for_consent()), mode="2026-07-28") as client:
+        asking: dict[str, Callable[[], Awaitable[Any]]] = {
+            "tool": lambda: client.call_tool("delete", {}),
+            "prompt": lambda: client.get_prompt("confirm"),
+            "resource": lambda: client.read_resource("note://own"),
+        }
+        with pytest.raises(MCPError) as refused:
+            await asking[kind]()
+    error = refused.value.error
+    assert (error.code, error.data) == (-32021, {"requiredCapabilities": {"elicitation": {}}})
 
 
 @pytest.mark.spec("NAM-6")

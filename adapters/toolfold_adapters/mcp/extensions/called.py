@@ -5,12 +5,9 @@ A call is only looked at here: no session is begun for it, no group is opened, a
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
-
-from mcp.shared.exceptions import MCPError
-from mcp_types import MISSING_REQUIRED_CLIENT_CAPABILITY
 
 from toolfold import Component, InvalidArguments, Snapshot
 from toolfold.spi import available, frozen, opened_for, table
@@ -97,24 +94,3 @@ async def _state(ctx: RequestContext, handlers: RequestHandlers, delivery: Deliv
         return found.snapshot
     of = handlers.selections.of_caller if isinstance(address, PrincipalSessions) else handlers.selections.of
     return of(ctx).start
-
-
-# -- what the client of a request can do ------------------------------------------------------------------------------
-
-
-def capabilities_of(ctx: RequestContext) -> dict[str, Any]:
-    """Return the capabilities that the client of a request declares."""
-    declared = ctx.session.client_capabilities
-    return {} if declared is None else declared.model_dump(by_alias=True, mode="json", exclude_none=True)
-
-
-def lacking(needed: Mapping[str, Any]) -> MCPError:
-    """Return the refusal of a request whose client does not declare what it needs."""
-    text = f"This needs a client with {', '.join(_paths(needed))}, which this one does not declare."
-    return MCPError(code=MISSING_REQUIRED_CLIENT_CAPABILITY, message=text, data={"requiredCapabilities": needed})
-
-
-def _paths(needed: Mapping[str, Any]) -> Iterator[str]:
-    for name, inner in needed.items():
-        inside = table(inner)
-        yield from (f"{name}.{one}" for one in _paths(inside)) if inside else (name,)

@@ -3,14 +3,13 @@
 An author says in a tool's meta what the tool may ask its client for and can't do without, by the methods of requests:
 `meta={ASKS_META: ["elicitation/create"]}`. Lists then say which capabilities that needs, to every client the same, and
 a call from a client without them is refused before anything is done. What a tool asks for without having said so is
-refused when it asks, as the protocol has it: what it did before that is done, and its author is warned. Of other
-servers, what their tools say is passed on.
+refused when it asks, as the protocol has it. Of other servers, what their tools say is passed on.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import define
@@ -19,28 +18,19 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Catalog, ConfigError, ToolfoldError
-from toolfold.spi import array, enumerated, quoted, table
+from toolfold.spi import array, quoted, table
 
+from ..answer.asked import NEEDED, capabilities_of, has, lacking, needed_by_method, needed_for
 from ..answer.render import dumped
 from ..handlers import RequestContext, RequestHandlers
 from ..request import is_modern
-from .called import Called, capabilities_of, lacking, tools_called
+from .called import Called, tools_called
 
 log = logging.getLogger("toolfold.mcp")
 
 ASKS_META = "dev.toolfold/asks"
 """In the meta of a tool: the methods, or one, of what it may ask its client for and can't do without."""
 REQUIRED_META = "io.modelcontextprotocol/requiredCapabilities"
-URL = "elicitation/create?mode=url"
-"""The method of an elicitation that has its user visit a page."""
-
-NEEDED: Mapping[str, Mapping[str, Any]] = {
-    "elicitation/create": {"elicitation": {}},
-    URL: {"elicitation": {"url": {}}},
-    "sampling/createMessage": {"sampling": {}},
-    "roots/list": {"roots": {}},
-}
-"""The capabilities that a client has who answers a method."""
 
 
 def required_capabilities(server: Server[Any], handlers: RequestHandlers) -> None:
@@ -59,7 +49,7 @@ def required_capabilities(server: Server[Any], handlers: RequestHandlers) -> Non
 def _wrong(catalog: Catalog) -> Iterator[str]:
     """Yield what is wrong with the tools that say that they ask for what nobody answers."""
     for tool in catalog.tools.values():
-        if unknown := [one for one in _asks(tool.definition) if not _needed(one)]:
+        if unknown := [one for one in _asks(tool.definition) if not needed_by_method(one)]:
             yield f"{tool.name}: {ASKS_META} has {quoted(str(unknown[0]))}; there are {', '.join(NEEDED)}."
 
 
@@ -83,15 +73,9 @@ class Required:
             return {**answer, "tools": [_annotated(one) for one in answer["tools"]]}
         able, tools = capabilities_of(ctx), [one.component for one in await self._called(ctx) if one.component]
         for tool in tools:
-            if not _has(able, needed := needed_by(tool.definition)):
+            if not has(able, needed := needed_by(tool.definition)):
                 raise lacking(needed)
-        answer = dumped(await call_next(ctx))
-        asked = [_method(one) for one in (table(answer.get("inputRequests")) or {}).values()]
-        if not _has(able, needed := needed_for(asked)):
-            names = enumerated([tool.name for tool in tools])
-            log.warning("%s asked for %s, and has to say so in %s", names, ", ".join(asked), ASKS_META)
-            raise lacking(needed)
-        return answer
+        return await call_next(ctx)
 
     async def _called(self, ctx: RequestContext) -> tuple[Called, ...]:
         """Return the tools that a request calls; none if it can call none, which its answer says then."""
@@ -114,34 +98,6 @@ def _asks(definition: Mapping[str, Any]) -> Sequence[Any]:
     return [given] if methods is None else methods
 
 
-def needed_for(methods: Iterable[Any]) -> dict[str, Any]:
-    """Return the capabilities of a client who answers all of these methods; one that is not known counts for none."""
-    needed: dict[str, Any] = {}
-    for method in methods:
-        for name, inner in _needed(method).items():
-            needed[name] = {**needed.get(name, {}), **inner}
-    return needed
-
-
-def _needed(method: Any) -> Mapping[str, Any]:
-    return NEEDED.get(method, {}) if isinstance(method, str) else {}
-
-
-def _method(request: Any) -> str:
-    asked = table(request) or {}
-    is_url = (table(asked.get("params")) or {}).get("mode") == "url"
-    return URL if is_url and asked.get("method") == "elicitation/create" else str(asked.get("method"))
-
-
 def _annotated(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     needed = needed_by(definition)
     return {**definition, "_meta": {**definition["_meta"], REQUIRED_META: needed}} if needed else definition
-
-
-def _has(able: Mapping[str, Any], needed: Mapping[str, Any]) -> bool:
-    """Return whether capabilities have every key that is needed, at every depth."""
-    for name, inner in needed.items():
-        found = able.get(name)
-        if found is None or not _has(table(found) or {}, table(inner) or {}):
-            return False
-    return True

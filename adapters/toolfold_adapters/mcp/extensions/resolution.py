@@ -20,10 +20,11 @@ from mcp_types import INVALID_PARAMS, METHOD_NOT_FOUND
 from toolfold import Component
 from toolfold.spi import quoted, table
 
+from ..answer.asked import capabilities_of, lacking
 from ..answer.render import dumped
 from ..handlers import RequestContext, RequestHandlers
 from ..request import Request, is_modern
-from .called import Called, capabilities_of, lacking, tools_called
+from .called import Called, tools_called
 
 EXTENSION = "io.modelcontextprotocol/tool-resolution"
 RESOLVE = "tools/resolve"

@@ -30,6 +30,7 @@ from toolfold.spi import Kind, Memo, array, table
 
 from ...names import HANDLE_META, LISTS
 from ..address.reference import ByList, ListedSessions
+from ..answer.asked import answerable
 from ..answer.delivery import Delivery, Listed
 from ..answer.render import dumped, wire_errors
 from ..handlers import RequestContext, RequestHandlers
@@ -193,7 +194,7 @@ class DefinitionTags:
             listed = then.rendered(components)
             if source.session is not None or snapshot.catalog.has_hooks or not self._same(_called(listed, name), known):
                 raise rejection(["tools/list"])
-            return await then.call(request, name, arguments)
+            return answerable(ctx, name, await then.call(request, name, arguments))  # type: ignore[no-any-return]
 
     def _same(self, one: Listed | None, other: Listed) -> bool:
         return one is not None and self._digest(*one) == self._digest(*other)
