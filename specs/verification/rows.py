@@ -13,14 +13,13 @@ import argparse
 import json
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from itertools import product
 from pathlib import Path
 from typing import Any
 
 from toolfold.machine import step, table
-from toolfold_specs.machine import regions
 from toolfold_specs.reference import System
 from toolfold_specs.systems import distinct_systems
+from verification.spin import writing
 
 ROOT = Path(__file__).parents[1]
 COMMAND = "python -m verification.rows"
@@ -175,44 +174,19 @@ QUINT_NOTES = {
 }
 
 
-def as_spin() -> str:
-    """Return the model of SPIN, with what the rows make of each request in each legal state."""
-    model = SPIN.read_text(encoding="utf-8")
-    begin, end = model.index(BEGIN) + len(BEGIN), model.index(END)
-    table = by_state_and_event(rows()["regions"])
-    system = regions.System.read({"groups": ["a", "a.b", "c", "d"], "exclusions": [[0, 2], [1, 3]]})
-    legal = [state for state in range(1 << 4) if system.is_legal(state)]
-    macros = list[str]()
-    for number, (event, group) in enumerate(product(("activate", "deactivate"), range(4))):
-        cases = list[str]()
-        for state in legal:
-            run = regions.Run(system, state, table)
-            run.send(event, group)
-            if not run.refused and run.active != state:
-                cases.append(f"(set) == {state} -> {run.active} : (")
-        macros.append(f"#define STEP_{number}(set) ({''.join(cases)}(set){')' * (len(cases) + 1)}")
-    chosen = "".join(f"(request) == {number} -> STEP_{number}(set) : (" for number in range(7))
-    macros.append(f"#define STEP(set, request) \\\n    ({chosen}STEP_7(set){')' * 8}")
-    lines = "\n".join(macros)
-    return f"{model[:begin]}{lines}\n{model[end:]}"
+SPIN = Path(__file__).with_name("spin")
 
 
-def by_state_and_event(found: Iterable[Mapping[str, Any]]) -> regions.Rows:
-    """Return rows by state and event."""
-    table: dict[tuple[str, str], list[Mapping[str, Any]]] = {}
-    for row in found:
-        table.setdefault((row["state"], row["event"]), []).append(row)
-    return table
+def _of_spin(name: str, made: Callable[[str, Mapping[str, Any]], str]) -> tuple[Path, Callable[[], str]]:
+    path = SPIN / name
+    return path, lambda: made(path.read_text(encoding="utf-8"), rows())
 
-
-SPIN = Path(__file__).with_name("spin") / "activation.pml"
-BEGIN, END = "/* <rows> */\n", "/* </rows> */"
 
 MADE: Mapping[Path, Callable[[], str]] = {
     ROOT / "toolfold_specs" / "machine" / "rows.json": as_json,
     ROOT / "quint" / "regions.qnt": quint_of_regions,
     ROOT / "quint" / "life.qnt": quint_of_life,
-    SPIN: as_spin,
+    **dict([_of_spin("activation.pml", writing.activation), _of_spin("life.pml", writing.life)]),
 }
 """The files, and what makes each."""
 

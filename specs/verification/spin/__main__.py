@@ -46,20 +46,16 @@ def main(arguments: Sequence[str] | None = None, variants: Sequence[Variant] = V
 
 
 def as_text(results: Mapping[Variant, Mapping[Property, Outcome]]) -> str:
-    """Return the outcomes as a table for each model: a row for each variant, a column for each property."""
-    models = {variant.model: None for variant in results}
-    return "\n\n".join(
-        _table({variant: found for variant, found in results.items() if variant.model is model}) for model in models
-    )
+    """Return the outcomes as text: a line for each variant, with the properties that have the same one together."""
+    width = max(len(variant.name) for variant in results)
+    return "\n".join(f"{variant.name.ljust(width)}  {_said(outcomes)}" for variant, outcomes in results.items())
 
 
-def _table(results: Mapping[Variant, Mapping[Property, Outcome]]) -> str:
-    rows = [["protocol", *(asked.value for asked in next(iter(results.values())))]]
-    rows += [[variant.name, *map(_cell, outcomes.values())] for variant, outcomes in results.items()]
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    return "\n".join(
-        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows
-    )
+def _said(outcomes: Mapping[Property, Outcome]) -> str:
+    same = dict[str, list[str]]()
+    for asked, outcome in outcomes.items():
+        same.setdefault(_cell(outcome), []).append(asked.value)
+    return "; ".join(f"{', '.join(properties)}: {found}" for found, properties in same.items())
 
 
 def _cell(outcome: Outcome) -> str:

@@ -51,14 +51,22 @@
 
 /* Requests 0 to 3 activate a, a.b, c, d; 4 to 7 deactivate them. A refused one changes nothing. */
 /* <rows> */
-#define STEP_0(set) ((set) == 0 -> 1 : ((set) == 4 -> 1 : ((set) == 8 -> 9 : ((set) == 12 -> 9 : ((set))))))
-#define STEP_1(set) ((set) == 1 -> 3 : ((set) == 9 -> 3 : ((set))))
-#define STEP_2(set) ((set) == 0 -> 4 : ((set) == 1 -> 4 : ((set) == 3 -> 4 : ((set) == 8 -> 12 : ((set) == 9 -> 12 : ((set)))))))
-#define STEP_3(set) ((set) == 0 -> 8 : ((set) == 1 -> 9 : ((set) == 3 -> 9 : ((set) == 4 -> 12 : ((set))))))
-#define STEP_4(set) ((set) == 1 -> 0 : ((set) == 3 -> 0 : ((set) == 9 -> 8 : ((set)))))
-#define STEP_5(set) ((set) == 3 -> 1 : ((set)))
-#define STEP_6(set) ((set) == 4 -> 0 : ((set) == 12 -> 8 : ((set))))
-#define STEP_7(set) ((set) == 8 -> 0 : ((set) == 9 -> 1 : ((set) == 12 -> 4 : ((set)))))
+#define STEP_0(set) \
+    ((set) == 0 -> 1 : ((set) == 4 -> 1 : ((set) == 8 -> 9 : ((set) == 12 -> 9 : ((set))))))
+#define STEP_1(set) \
+    ((set) == 1 -> 3 : ((set) == 9 -> 3 : ((set))))
+#define STEP_2(set) \
+    ((set) == 0 -> 4 : ((set) == 1 -> 4 : ((set) == 3 -> 4 : ((set) == 8 -> 12 : ((set) == 9 -> 12 : ((set)))))))
+#define STEP_3(set) \
+    ((set) == 0 -> 8 : ((set) == 1 -> 9 : ((set) == 3 -> 9 : ((set) == 4 -> 12 : ((set))))))
+#define STEP_4(set) \
+    ((set) == 1 -> 0 : ((set) == 3 -> 0 : ((set) == 9 -> 8 : ((set)))))
+#define STEP_5(set) \
+    ((set) == 3 -> 1 : ((set)))
+#define STEP_6(set) \
+    ((set) == 4 -> 0 : ((set) == 12 -> 8 : ((set))))
+#define STEP_7(set) \
+    ((set) == 8 -> 0 : ((set) == 9 -> 1 : ((set) == 12 -> 4 : ((set)))))
 #define STEP(set, request) \
     ((request) == 0 -> STEP_0(set) : ((request) == 1 -> STEP_1(set) : ((request) == 2 -> STEP_2(set) : ((request) == 3 -> STEP_3(set) : ((request) == 4 -> STEP_4(set) : ((request) == 5 -> STEP_5(set) : ((request) == 6 -> STEP_6(set) : (STEP_7(set)))))))))
 /* </rows> */

@@ -19,6 +19,7 @@ PROGRAMS = ("spin", "gcc")
 INSTALL = "on Debian and Ubuntu: apt-get install spin gcc"
 PATIENCE = 120  # seconds per program
 CLAIM = re.compile(r"^ltl \w+ +\{ \[\] (.+) \}$", re.MULTILINE)  # in a model
+ROW = re.compile(r" +:: at == at_\w+ && event == on_\w+ ")
 TOGETHER = "together"  # the name of the claim that all of them hold
 SLOTS = 20  # binary logarithm of the size of the hash table, which takes time to allocate
 DEPTH = 100_000  # greatest depth of the search; a deeper run makes the verdict "unknown"
@@ -35,6 +36,20 @@ class Property(Enum):
     """Every commit is the requested transition in the state at that time; so every history is linearizable."""
     NO_DEADLOCK = "no deadlock"
     """Every run ends with all requests answered."""
+    ALONE = "alone"
+    """One transition at a time runs hooks (SES-2)."""
+    IN_ORDER = "in order"
+    """No request begins before one that arrived earlier has ended; so they start and commit as they arrive (SES-2)."""
+    BALANCED = "balanced"
+    """When nobody is at work, what hooks have opened outside is what is open (HOOK-4, HOOK-5)."""
+    NESTED = "nested"
+    """At any time, what hooks have opened is within what they have opened (HOOK-3, HOOK-5)."""
+    PAIRED = "paired"
+    """No hook opens what is open, or closes what is closed (HOOK-5)."""
+    GIVEN_UP = "given up"
+    """Nothing is committed for a caller who was cancelled, unless it is forced (HOOK-6, HOOK-8)."""
+    ROWS = "rows"
+    """Each event has a row (ACT-11, HOOK-10)."""
 
 
 @frozen
@@ -46,6 +61,7 @@ class Model:
 
 
 STEPS = Model("activation.pml", (Property.LEGAL, Property.SEQUENTIAL, Property.NO_DEADLOCK))
+LIFE = Model("life.pml", tuple(Property))
 
 
 @frozen
@@ -56,6 +72,13 @@ class Variant:
     name: str
     defines: tuple[tuple[str, str | int], ...]
     violated: frozenset[Property] = frozenset()
+    only_violated: bool = False
+    """Whether nothing else is asked, since a search that finds nothing takes long."""
+
+    @property
+    def asked(self) -> tuple[Property, ...]:
+        """What is asked of it."""
+        return tuple(one for one in self.model.properties if one in self.violated or not self.only_violated)
 
     def expected(self, asked: Property) -> Verdict:
         """Return the expected verdict."""
@@ -69,6 +92,17 @@ def _steps(
     return Variant(STEPS, name, defines, frozenset(map(Property, violated)))
 
 
+def _life(name: str, what: str, violated: str, clients: int = 1, catalogs: int = 1) -> Variant:
+    """Return a variant that leaves something out; of three clients, few hooks run."""
+    defines: tuple[tuple[str, str | int], ...] = (("VARIANT", what), ("CLIENTS", clients), ("CATALOGS", catalogs))
+    few: tuple[tuple[str, str | int], ...] = (("FEW", 1),) if clients > 2 else ()
+    return Variant(LIFE, name, (*defines, *few), frozenset([Property(violated)]), only_violated=True)
+
+
+def _faithful(name: str, *defines: tuple[str, int]) -> Variant:
+    return Variant(LIFE, name, (("VARIANT", "FAITHFUL"), *defines))
+
+
 VARIANTS = (
     _steps("unguarded", "NONE", violated=["sequential"]),
     _steps("commits of deltas", "DELTA", violated=["legal", "sequential"]),
@@ -79,6 +113,25 @@ VARIANTS = (
     _steps("compare and set", "CAS"),
     _steps("compare and set, three clients", "CAS", clients=3, requests=1),
     _steps("compare and set, with transitions of hooks", "CAS", "WAITS", requests=1),
+    _faithful("the core: one client, two requests, two catalogs", ("CLIENTS", 1), ("REQUESTS", 2), ("CATALOGS", 2)),
+    _faithful("the core: two clients", ("CLIENTS", 2)),
+    _faithful("the core: three clients, few hooks", ("CLIENTS", 3), ("CATALOGS", 0), ("FEW", 1)),
+    _life("a setup that fails is forgiven", "FORGIVEN", "balanced"),
+    _life("a setup that was cancelled is not undone", "FORGOTTEN", "balanced"),
+    _life("a rollback ends after its first hook", "UNDOES_ONE", "balanced"),
+    _life("a void plan is not undone before the next one", "NOT_UNDONE", "paired"),
+    _life("a plan that is refused by now is saved", "SAVED_OVER", "legal"),
+    _life("a plan is saved whatever the catalog is", "OLD_CATALOG", "sequential"),
+    _life("hooks are undone in the order in which they ran", "UNDOES_FIRST", "nested"),
+    _life("the hook that failed is undone, too", "UNDOES_FAILED", "paired"),
+    _life("a rollback stops when it is cancelled", "UNSHIELDED", "balanced"),
+    _life("a plan is made again for who was cancelled", "PLANS_AGAIN", "given up"),
+    _life("an event has no row", "ROW_LESS", "rows"),
+    _life("nobody waits", "NO_QUEUE", "alone", 3, 0),
+    _life("whoever comes first is next", "OVERTAKEN", "in order", 3, 0),
+    _life("plans are made on arrival", "EARLY_PLAN", "sequential", 3, 0),
+    _life("who is cancelled as its turn comes keeps it", "KEPT_PLACE", "no deadlock", 3, 0),
+    _life("who is cancelled while it waits keeps its place", "LEFT_WAITING", "no deadlock", 3, 0),
 )
 
 
@@ -109,20 +162,36 @@ def check_all(variants: Sequence[Variant] = VARIANTS) -> Mapping[Variant, Mappin
 
 
 def check(variant: Variant) -> Mapping[Property, Outcome]:
-    """Return the outcome of every property of one variant; raises `SpinFailed`."""
+    """Return the outcome of every property that is asked of one variant; raises `SpinFailed`."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         _generate(variant, folder)
-        claims = _compile(folder, "claims")
-        ends = _compile(folder, "ends", "-DNOCLAIM")  # a verifier with claims does not check for deadlocks
+        outcomes = dict[Property, Outcome]()
+        claimed = [asked for asked in variant.asked if asked is not Property.NO_DEADLOCK]
+        if claimed:
+            verifier = _compile(folder, "claims")
+            together = _verify(verifier, claimed[0], "-N", TOGETHER) if len(claimed) > 1 else None
+            if together is not None and together.verdict == "holds":  # one search instead of one for each claim
+                outcomes.update(dict.fromkeys(claimed, together))
+            else:
+                outcomes.update({one: _verify(verifier, one, "-N", one.value.replace(" ", "_")) for one in claimed})
+        if Property.NO_DEADLOCK in variant.asked:
+            verifier = _compile(folder, "ends", "-DNOCLAIM")  # one with claims does not check for deadlocks
+            outcomes[Property.NO_DEADLOCK] = _verify(verifier, Property.NO_DEADLOCK)
+        return {asked: outcomes[asked] for asked in variant.asked}
 
-        claimed: list[Property] = [asked for asked in variant.model.properties if asked is not Property.NO_DEADLOCK]
-        together = _verify(claims, claimed[0], "-N", TOGETHER)
-        if together.verdict == "holds":  # one search instead of one for each claim
-            outcomes: dict[Property, Outcome] = dict.fromkeys(claimed, together)
-        else:
-            outcomes = {asked: _verify(claims, asked, "-N", asked.value.replace(" ", "_")) for asked in claimed}
-        return {**outcomes, Property.NO_DEADLOCK: _verify(ends, Property.NO_DEADLOCK)}
+
+def unused_rows(variant: Variant) -> frozenset[str]:
+    """Return the rows of the table, as a model has them, that no run of a variant uses; raises `SpinFailed`."""
+    with TemporaryDirectory() as name:
+        folder = Path(name)
+        text = _generate(variant, folder, "-o3").splitlines()  # without merging, what is unreached is said of each line
+        verifier = _compile(folder, "ends", "-DNOCLAIM")
+        output = _run([str(verifier), f"-m{DEPTH}", f"-w{SLOTS}"], folder)
+        if parse(output, Property.NO_DEADLOCK).verdict != "holds":
+            raise SpinFailed(f"the search of {variant.name!r} has not ended:\n{output}")
+        lines = {int(number) for number in re.findall(r"^\t\S+:(\d+), state \d+, \"at = ", output, re.MULTILINE)}
+        return frozenset(line.strip() for number, line in enumerate(text, 1) if number in lines and ROW.match(line))
 
 
 def parse(output: str, asked: Property) -> Outcome:
@@ -146,14 +215,16 @@ def _number(output: str, pattern: str) -> int | None:
     return int(found[1]) if found else None
 
 
-def _generate(variant: Variant, folder: Path) -> None:
+def _generate(variant: Variant, folder: Path, *options: str) -> str:
+    """Make a verifier of a variant, and return its model."""
     model = (files("verification.spin") / variant.model.file).read_text(encoding="utf-8")
     together = " && ".join(f"({claim})" for claim in CLAIM.findall(model))
     (folder / variant.model.file).write_text(f"{model}\nltl {TOGETHER} {{ [] ({together}) }}\n", encoding="utf-8")
     defines = (f"-D{name}={value}" for name, value in variant.defines)
-    _run(["spin", "-a", *defines, variant.model.file], folder)
+    _run(["spin", "-a", *options, *defines, variant.model.file], folder)
     if not (folder / "pan.c").exists():
         raise SpinFailed(f"spin made no verifier of the variant {variant.name!r}")
+    return model
 
 
 def _compile(folder: Path, name: str, *options: str) -> Path:
