@@ -149,9 +149,9 @@ def isolated(wire: Wire) -> None:
 
 def _is_undisturbed(wire: Wire, asked: list[Request]) -> bool:
     """Return whether a client that has only listed is notified of nothing that another does; report if it is."""
-    told_apart = not wire.driver.link.own_processes
-    wire.observed(told_apart, "which client a notification is for", "ISO-1")
-    if not told_apart:
+    distinct = not wire.driver.link.own_processes
+    wire.observed(distinct, "which client a notification is for", "ISO-1")
+    if not distinct:
         return True
     with closing(wire.driver.another()) as connection:
         client, other = Client(wire, connection), Client(wire, wire.main)
