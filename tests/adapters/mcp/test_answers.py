@@ -144,6 +144,16 @@ async def test_what_a_fact_makes_available_again_is_described_once_under_a_store
         assert "- desk.pay: Pay." in schemas_in(opened_again)
 
 
+@pytest.mark.spec("CTL-8")
+async def test_a_handle_of_tools_without_groups_is_for_calls_alone() -> None:
+    tools = ToolSet("gate", control="none")
+    tools.register("enter", lambda _, context: context.set_fact("inside", True), input={})
+    tools.register("sit", lambda: "seated", input={}, visibility=Visibility.when(lambda view: "inside" in view.facts))
+    async with Client(build_server(tools, handles="stored")) as client:
+        lines = text_of(await client.call_tool("enter", {})).splitlines()
+        assert lines[1:3] == ["Give it as 'handle' to call_tool, which calls these tools.", "Now available:"]
+
+
 @pytest.mark.spec("CTL-4", "CALL-2")
 async def test_an_answer_in_signatures_has_names_and_types_of_arguments_and_a_refusal_the_schema() -> None:
     tools = make_counter()

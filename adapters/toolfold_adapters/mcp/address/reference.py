@@ -70,7 +70,7 @@ class ByList:
         """Return the refusal of a name that is unknown: as it is."""
         return error
 
-    async def issued(self, call_tool: str | None, *, tools: bool) -> tuple[str | None, str]:
+    async def issued(self, call_tool: str | None, *, tools: bool, groups: bool) -> tuple[str | None, str]:
         """Return that there is no handle, and nothing to say of it."""
         return None, ""
 
@@ -118,16 +118,20 @@ class ByHandle:
             why, under = "the handle was made before you opened its group", "under this one"
         return ToolNotFound(error.name, f"{why}: {give}; {under} {error.hint}", error.kind)
 
-    async def issued(self, call_tool: str | None, *, tools: bool) -> tuple[str | None, str]:
-        """Return a handle of the state as it is now, and what a model reads of it, before `tools` if they follow."""
+    async def issued(self, call_tool: str | None, *, tools: bool, groups: bool) -> tuple[str | None, str]:
+        """Return a handle of the state as it is now, and what a model reads of it.
+
+        Args:
+            call_tool: What calls tools under it.
+            tools: Whether tools follow the text.
+            groups: Whether there are groups, which are opened under it too.
+        """
         handle = await self._issue()
         if self.opens:
             return handle, f"Call the tools below by {call_tool}." if tools else ""
-        which = ", which calls these tools," if tools else ""
-        return (
-            handle,
-            f"Handle: {handle}\nGive it as {HANDLE!r} to {call_tool}{which} and to open or close more groups.",
-        )
+        which = ", which calls these tools" if tools else ""
+        more = f"{',' if tools else ''} and to open or close more groups" if groups else ""
+        return handle, f"Handle: {handle}\nGive it as {HANDLE!r} to {call_tool}{which}{more}."
 
 
 @frozen(eq=False)
@@ -153,7 +157,7 @@ class ThisCall:
         """Return the refusal of a name that is unknown: as it is."""
         return error
 
-    async def issued(self, call_tool: str | None, *, tools: bool) -> tuple[str | None, str]:
+    async def issued(self, call_tool: str | None, *, tools: bool, groups: bool) -> tuple[str | None, str]:
         """Return that there is no handle, and nothing to say of it."""
         return None, ""
 

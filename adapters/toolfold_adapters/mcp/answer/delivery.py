@@ -225,7 +225,7 @@ class Delivery:
         if not reference.issues or not _differ(start, session.snapshot):
             return joined(calls, results, room, rest_of)
         tools = bool(_new_tools(start, session.snapshot, self._view(session)))
-        handle, way = await reference.issued(self._call_tool, tools=tools)
+        handle, way = await self._issued(reference, session.snapshot, tools=tools)
         answer = joined(calls, results, room - len(f"{way}\n"), rest_of)
         return with_text(answer, f"{way}\n" if way else "", first=True, meta={HANDLE_META: handle})
 
@@ -296,13 +296,17 @@ class Delivery:
         new = [] if control else _new_tools(before, now, view)
         structured: Any = result.structured or {}
         tools = bool(structured.get("tools") if control else new)
-        handle, way = await reference.issued(self._call_tool, tools=tools) if alone else (None, "")
+        handle, way = await self._issued(reference, now, tools=tools) if alone else (None, "")
         if control:
             read, shown = host.shows_meta, reference.shown
             return self._answers.for_change(result, room, handle=handle, way=way, read=read, shown=shown)
         if handle is not None and handle == reference.handle:  # its caller has just given it
             way = reference.way(self._call_tool, host, None) if new else ""
         return self._answers.with_new_tools(result, new, room, handle, way, reference.shown)
+
+    async def _issued(self, reference: Reference, now: Snapshot, *, tools: bool) -> tuple[str | None, str]:
+        """Return a handle of the state as it is now, if there are handles, and what a model reads of it."""
+        return await reference.issued(self._call_tool, tools=tools, groups=bool(now.catalog.groups))
 
     # -- what is called -----------------------------------------------------------------------------------------------
 
