@@ -30,6 +30,10 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
     That is their tools, prompts, resources and resource templates, their titles and their instructions. What changed
     since it was approved is marked, or withheld, where the configuration says on_change = "quarantine". What a server
     says first is approved when it is first seen. A gateway that runs on this machine serves what is approved at once.
+
+    A server at which each caller has a login of his own is left out, and named: a gateway compares what it lists to
+    each when it serves it, and what has changed by then is shown here. The exit status is 0 then, too. It is 1 if
+    another server can't be asked, while what the others say is approved all the same, or if nothing can be stored.
     """
     target, options = chosen_target(ctx, targets, **given)
     if not target.is_gateway:
@@ -40,7 +44,7 @@ def approve_command(ctx: click.Context, /, targets: tuple[str, ...], dry_run: bo
 async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> None:
     from toolfold_adapters.gateway.stored import Approvals, stored_folder
 
-    from .costs import known_definitions
+    from .costs import offered_now
 
     config = configuration(target, options)
     approvals = Approvals(stored_folder("approved"), serving=False)
@@ -50,21 +54,24 @@ async def _approve(target: Target, options: GatewayOptions, dry_run: bool) -> No
             raise _not_stored(server, why)
         for whose, changed in of_callers.items():
             _show(f"{server}, as {called(whose)} is listed it", changed, approved=not dry_run)
-    asked = {name: one for name, one in config.upstreams.items() if not waiting[name]}
+    asked = [name for name in config.upstreams if not waiting[name]]
     if not asked:
         return
-    definitions = await known_definitions(config.model_copy(update={"upstreams": asked}), start=True)
-    for server, offered in definitions.items():
+    offered = await offered_now(config.alone(asked))
+    for server, definitions in offered.definitions.items():
         entry = config.entry(server)
-        changed = approvals.difference(entry, offered)
-        if not dry_run and (why := approvals.approve(entry, offered)):
+        changed = approvals.difference(entry, definitions)
+        if not dry_run and (why := approvals.approve(entry, definitions)):
             raise _not_stored(server, why)
         _show(server, changed, approved=not dry_run)
-    if missing := [name for name in asked if name not in definitions]:
-        raise Failed(
-            f"{enumerated(missing)} could not be asked, so nothing of that is approved. What a server lists to each "
-            "caller alone is compared when a gateway serves it, and what has changed by then stands here."
+    for server in offered.logins:
+        show(
+            f"{server}: left out, since it answers nobody who has not logged in. What it lists to each caller is "
+            "compared when a gateway serves it, and what has changed by then is shown here. If you alone use it, log "
+            f"in first: `toolfold login FILE --server {server}`."
         )
+    if missing := [name for name in asked if name not in offered.definitions and name not in offered.logins]:
+        raise Failed(f"{enumerated(missing)} could not be asked, so nothing of that is approved.")
 
 
 def _not_stored(server: str, why: str) -> Failed:

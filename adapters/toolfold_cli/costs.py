@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -22,8 +22,10 @@ if TYPE_CHECKING:
     from toolfold_adapters.gateway import GatewayConfig
     from toolfold_adapters.gateway.callers.logins import CallerLogins
     from toolfold_adapters.gateway.callers.rights import Rights
+    from toolfold_adapters.gateway.config.settings import UpstreamConfig
     from toolfold_adapters.gateway.upstream.definitions import Definitions
     from toolfold_adapters.gateway.upstream.upstream import UpstreamStatus
+    from toolfold_adapters.gateway.upstream.wire import Transport
     from toolfold_adapters.mcp.principal import Principal
 
 CALL_TOOL = "call_tool"
@@ -152,22 +154,56 @@ def costs_by_server(view: RequestView, servers: Mapping[str, str]) -> Mapping[st
     return costs
 
 
-async def known_definitions(config: GatewayConfig, *, start: bool) -> Mapping[str, Definitions]:
-    """Return what the servers of a gateway offer that can be known.
-
-    Args:
-        config: The configuration.
-        start: Whether to start the servers for that, which is cached; those that can't be started are logged and left
-            out. Otherwise it is what they offered when they were last asked.
-    """
+def known_definitions(config: GatewayConfig) -> Mapping[str, Definitions]:
+    """Return what the servers of a gateway offered when they were last asked, of those that were."""
     from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
 
-    if not start:
-        cache = DefinitionCache(stored_folder("definitions"))
-        read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
-        return {name: known.definitions for name, known in read.items() if known is not None}
+    cache = DefinitionCache(stored_folder("definitions"))
+    read = {name: cache.read(upstream) for name, upstream in config.upstreams.items()}
+    return {name: known.definitions for name, known in read.items() if known is not None}
+
+
+class Offered(NamedTuple):
+    """What servers offer now, and which answer nobody who has not logged in there; why others failed is logged."""
+
+    definitions: Mapping[str, Definitions]
+    logins: Sequence[str]
+
+
+async def offered_now(config: GatewayConfig) -> Offered:
+    """Start the servers of a gateway, and return what they offer, which is cached.
+
+    Where one logs in they are asked as the user of this machine, if he is logged in and each caller has not a login of
+    his own, and else as nobody.
+    """
+    from toolfold_adapters.clock import elapsed
+    from toolfold_adapters.gateway import Runtime, open_gateway
+    from toolfold_adapters.gateway.stored import DefinitionCache, stored_folder
+    from toolfold_adapters.gateway.upstream.logins import own_logins
+    from toolfold_adapters.gateway.upstream.transports import Transports
+
+    cache, callers = DefinitionCache(stored_folder("definitions")), _nobodys()
+    known = {one["server"] for one in own_logins(stored_folder("tokens"))}
+    as_user, as_nobody = Transports(stored_folder("tokens"), _not_shown), Transports(callers=callers)
+
+    def transport(upstream: UpstreamConfig, name: str) -> Transport:
+        own = name in known and upstream.auth != "caller" and upstream.exchange is None
+        return (as_user if own else as_nobody)(upstream, name)
+
+    gateway = open_gateway(config, runtime=Runtime(clock=elapsed, transport=transport, callers=callers), wait=False)
     with stdout_reserved():
-        return await _asked(config)
+        async with gateway:
+            upstreams = gateway.upstreams
+            async with anyio.create_task_group() as tasks:
+                for upstream in upstreams.values():
+                    tasks.start_soon(upstream.found_out)
+            for upstream in upstreams.values():
+                if upstream.known is not None:
+                    cache.write(upstream.config, upstream.known)
+            return Offered(
+                {name: one.known.definitions for name, one in upstreams.items() if one.known is not None},
+                [name for name, one in upstreams.items() if any(link.needed is not None for link in one.links)],
+            )
 
 
 async def measured_definitions(
@@ -179,12 +215,11 @@ async def measured_definitions(
         config: The configuration.
         noted: Called with the name of each server that was started, and what it offers, or why it can't be asked.
     """
-    found = dict(await known_definitions(config, start=False))
+    found = dict(known_definitions(config))
 
     async def ask(name: str) -> None:
-        alone = config.model_copy(update={"upstreams": {name: config.upstreams[name]}})
         try:
-            found[name] = (await _asked(alone))[name]
+            found[name] = (await _asked(config.alone([name])))[name]
         except ToolfoldError as error:  # one that fails is no reason to know less of the others
             noted(name, error)
         else:

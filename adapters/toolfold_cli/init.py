@@ -175,7 +175,7 @@ def _show_savings(moved: Moved, measure: bool, total: _Total) -> None:
 
 
 async def _cached(config: GatewayConfig) -> Mapping[str, Definitions]:
-    return await known_definitions(config, start=False)
+    return known_definitions(config)
 
 
 def _note_answer(server: str, answer: Definitions | ToolfoldError) -> None:

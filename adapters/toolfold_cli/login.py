@@ -120,9 +120,8 @@ async def _in_browser(config: GatewayConfig, name: str) -> None:
     from toolfold_adapters.gateway.stored import stored_folder
     from toolfold_adapters.gateway.upstream.transports import Transports
 
-    alone = config.model_copy(update={"upstreams": {name: config.upstreams[name]}, "groups": None})
     runtime = Runtime(clock=elapsed, transport=Transports(stored_folder("tokens")))
-    async with open_gateway(alone, runtime=runtime):
+    async with open_gateway(config.alone([name]), runtime=runtime):
         pass
 
 

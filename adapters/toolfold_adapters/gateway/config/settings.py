@@ -66,7 +66,7 @@ control = "open_group"                  # and control_visibility ("relevant"), o
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Iterable, Mapping
 from contextlib import contextmanager
 from typing import Annotated, Any, Literal, Self, cast
 
@@ -491,6 +491,12 @@ class GatewayConfig(_Table):
     def with_upstream(self, upstream: UpstreamConfig) -> GatewayConfig:
         """Return this configuration for one server, which needs no name of its own."""
         return self.model_copy(update={"upstreams": {ONE_SERVER: upstream}, "place": ""})
+
+    def alone(self, servers: Iterable[str]) -> GatewayConfig:
+        """Return this configuration for some of its servers, without what arranges them, which may name others."""
+        kept = {name: self.upstreams[name] for name in servers}
+        arranged = {"groups": None, "exclusions": (), "profiles": {}, "rights": {}}
+        return self.model_copy(update={"upstreams": kept, **arranged})
 
     def entry(self, server: str) -> Entry:
         """Return the entry of a server."""
