@@ -44,7 +44,7 @@ async def scenario(node: str, name: str, url: str, results: Path) -> tuple[int, 
     ("choice", "name"), [*(("honour", name) for name in EVERY), ("reject", "stale"), ("reject", "open")]
 )
 async def test_our_server_passes(node: str, choice: Choice, name: str, tmp_path: Path) -> None:
-    async with over_http(TOOLS, "--definition-tags", choice) as url:
+    async with over_http(TOOLS, "--draft", f"tags={choice}") as url:
         status, _, checks = await scenario(node, name, url, tmp_path)
     skipped = SKIPPED_UNLESS_REJECTED & checks.keys() if choice == "honour" else set[str]()
     assert {each: check["status"] for each, check in checks.items()} == {
