@@ -17,6 +17,7 @@ from toolfold import ConfigError, Store
 if TYPE_CHECKING:
     from toolfold_adapters.gateway.callers.credentials import Credentials
     from toolfold_adapters.gateway.callers.keys import Keys
+    from toolfold_adapters.gateway.upstream.tokens import Stored
 
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -62,8 +63,8 @@ def own_logins() -> list[dict[str, Any]]:
     return found(stored_folder("tokens"))
 
 
-def forget_own(server: str) -> int:
-    """End the logins of the user at a server, and return how many these were."""
+def forget_own(server: str) -> list[Stored]:
+    """End the logins of the user at a server, and return what these were."""
     from toolfold_adapters.gateway.stored import stored_folder
     from toolfold_adapters.gateway.upstream.logins import forget_own as forget
 

@@ -5,10 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import anyio
 import pytest
+from mcp.shared.auth import OAuthToken
 
 from tests.cli.support import invoke
 from toolfold_adapters.gateway.callers.keys import VARIABLE, new_key
+from toolfold_adapters.gateway.config.read import load_config
+from toolfold_adapters.gateway.stored import stored_folder
+from toolfold_adapters.gateway.upstream.logins import own_tokens
+from toolfold_adapters.gateway.upstream.tokens import Stored
 
 pytestmark = pytest.mark.spec("GWY-19")
 
@@ -75,3 +81,14 @@ def test_a_credential_is_stored_for_none_whom_the_rows_do_not_know(board: str, t
     assert refused.exit_code == 1
     assert "alcie has no row of rights" in refused.output
     assert invoke("login", str(file), "--as", "alice", "--token", "-", stdin=SECRET).exit_code == 0
+
+
+def test_of_a_login_whose_issuer_can_not_end_the_grant_it_is_said_that_it_may_still_count(board: str) -> None:
+    place = own_tokens("board", load_config(board).upstreams["board"], stored_folder("tokens"))
+    given: Stored = {"tokens": OAuthToken(access_token=SECRET), "issuer": "https://login.example.org"}
+    anyio.run(place.write, given)
+    done = invoke("logout", "board")
+    assert done.exit_code == 0, done.output
+    assert "The grant may still count at https://login.example.org" in done.stdout
+    assert SECRET not in done.output
+    assert "Nobody is logged in." in invoke("logins").output

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
+import sys
 from collections.abc import AsyncGenerator, Generator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -309,3 +311,56 @@ def link_in(text: str) -> str:
     found = re.search(r"https?://\S+/login/[\w-]+", text)
     assert found is not None, text
     return found[0]
+
+
+BROWSER = """
+import sys
+import anyio
+from tests.external.keycloak import Person
+anyio.run(Person("bob", sys.argv[1]).opened, sys.argv[2])
+"""
+"""A program that opens a page as Bob, and logs in there."""
+
+
+def stored_in(folder: Path) -> Any:
+    (file,) = folder.rglob("tokens/*.json")
+    return json.loads(file.read_text())
+
+
+async def test_a_user_logs_in_by_the_shell_calls_and_logs_out_which_ends_the_grant_at_the_issuer(
+    keycloak: Keycloak, tmp_path: Path
+) -> None:
+    script, file = tmp_path / "browser.py", tmp_path / "gateway.toml"
+    script.write_text(BROWSER)
+    environment = {
+        **ENVIRONMENT,
+        **{name: str(tmp_path / name) for name in ("XDG_DATA_HOME", "XDG_CACHE_HOME", "XDG_RUNTIME_DIR")},
+        "BROWSER": f"{sys.executable} {script} {keycloak.passwords['bob']} %s",
+    }
+
+    async def shell(*command: str) -> tuple[int, str, str]:
+        with anyio.fail_after(SECONDS):
+            done = await anyio.run_process([*forked_toolfold(), *command], env=environment, check=False)
+        return done.returncode, done.stdout.decode(), done.stderr.decode()
+
+    async with upstream(keycloak, "shelf") as (url, _):
+        desk = '[profiles.desk]\navailable = ["shelf", "files"]\n'
+        file.write_text(f'[upstreams.shelf]\nurl = "{url}"\n[upstreams.files]\ncommand = ["none-there"]\n{desk}')
+        code, said, why = await shell("login", str(file), "--server", "shelf")
+        assert (code, said) == (0, "Logged in at shelf.\n"), why
+        assert re.search(r"\byou\b.*\bshelf\b.*\boauth\b", (await shell("logins"))[1])
+        code, said, why = await shell("call", str(file), "shelf__whoami")
+        assert keycloak.subjects["bob"] in said, why
+        assert "asks you to log in" not in why
+        kept = stored_in(tmp_path)
+        code, said, why = await shell("logout", "shelf")
+        assert (code, said) == (0, "1 login at shelf ended.\n"), why
+        assert "Nobody is logged in." in (await shell("logins"))[1]
+        given = {"grant_type": "refresh_token", "refresh_token": kept["tokens"]["refresh_token"]}
+        client = {"client_id": kept["client"]["client_id"]}
+        async with httpx2.AsyncClient(timeout=SECONDS) as http:
+            answer = await http.post(f"{keycloak.endpoint}/token", data={**given, **client})
+        assert (answer.status_code, answer.json()["error"]) == (httpx2.codes.BAD_REQUEST, "invalid_grant")
+        code, said, why = await shell("call", str(file), "shelf__whoami")
+        assert keycloak.subjects["bob"] in said, why
+        assert "asks you to log in" in why

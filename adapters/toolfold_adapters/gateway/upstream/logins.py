@@ -38,7 +38,7 @@ from ..stored import Files
 from .http import ADDRESS, to_address
 from .life import LoginAsked, LoginFailed, LoginNeeded
 from .redirect import FIRST_PORT, PORTS, Addresses, Reach, Redirect, addresses_of, in_browser
-from .tokens import STORED, InFile, OfPrincipal, Tokens, same_issuer, unrefreshable
+from .tokens import STORED, InFile, OfPrincipal, Stored, Tokens, same_issuer, unrefreshable
 from .wire import OpenUrl
 
 log = logging.getLogger("toolfold.gateway")
@@ -362,13 +362,40 @@ def own_logins(folder: Path) -> list[dict[str, Any]]:
     return sorted(found, key=lambda one: str(one["server"]))
 
 
-def forget_own(folder: Path, name: str) -> int:
-    """End the logins of the user of this machine at a server, and return how many these were."""
+def forget_own(folder: Path, name: str) -> list[Stored]:
+    """End the logins of the user of this machine at a server, and return what these were."""
     files = Files(folder, "stored tokens", STORED)
-    mine = [path for path, one in files.all() if one.get("entry") == name]
-    for path in mine:
+    mine = [(path, one) for path, one in files.all() if one.get("entry") == name]
+    for path, _ in mine:
         path.unlink(missing_ok=True)
-    return len(mine)
+    return [one for _, one in mine if "token" in one or "tokens" in one]
+
+
+async def revoke(stored: Stored) -> str:
+    """Have the authorization server that gave tokens end the grant (RFC 7009), where it says how.
+
+    Returns:
+        Why it is not ended there; empty if it is.
+    """
+    tokens, server = stored.get("tokens"), stored.get("server")
+    if tokens is None or server is None or server.revocation_endpoint is None:
+        return "it says no way to have that ended"
+    endpoint, client = str(server.revocation_endpoint), stored.get("client")
+    if client is None:
+        return "the client that its entry names would have to ask for that"
+    hint = "access_token" if tokens.refresh_token is None else "refresh_token"
+    given = {"token": tokens.refresh_token or tokens.access_token, "token_type_hint": hint}
+    own = {"client_id": client.client_id, "client_secret": client.client_secret}
+    data = {**given, **{name: value for name, value in own.items() if value is not None}}
+    try:
+        address = await Reach(str(server.issuer), addresses_of).check(endpoint)
+        async with httpx2.AsyncClient(timeout=CODE_SECONDS, event_hooks={"request": [to_address]}) as http:
+            answer = await http.post(endpoint, data=data, extensions={ADDRESS: address})
+    except LoginFailed as error:
+        return str(error)
+    except httpx2.HTTPError as error:
+        return f"it can't be reached ({type(error).__name__})"
+    return "" if answer.is_success else f"it answered with status {answer.status_code}"
 
 
 class PersonalToken(httpx2.Auth):
