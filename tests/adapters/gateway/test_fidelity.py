@@ -1,4 +1,7 @@
-"""What a client gets through a gateway is what it gets from the server, message by message (SPEC GWY-1, GWY-7)."""
+"""What a client gets through a gateway is what it gets from the server, message by message (SPEC GWY-1, GWY-7).
+
+But for the order of lists, which is that of names, so that a list is the same bytes each time (SPEC LST-1).
+"""
 
 from __future__ import annotations
 
@@ -114,6 +117,7 @@ async def test_each_message_is_that_of_the_server(name: str, era: ConnectMode) -
                         continue
                     said, passed = await _listed(direct, method), await _listed(through, method)
                     assert said.keys() <= passed.keys()
+                    assert list(passed) == sorted(passed)
                     tasks = {(tool, "execution") for tool in said if "execution" in said[tool]} if modern else set()
                     assert (
                         _differing(said, passed)
