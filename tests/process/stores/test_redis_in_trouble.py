@@ -215,7 +215,8 @@ async def test_a_transition_of_which_an_answer_is_lost_is_made_once(answers: int
     ):
         proxy.lose = answers
         assert received(await user.call("database.deactivate", {}))["active"] == []
-        assert proxy.lose is None
+        while proxy.lose is not None:  # answers that came together counted as one
+            assert received(await user.call("mode_a.activate", {}))["active"] == ["mode_a"]
         assert events == ["database on", "database off"]
 
 
