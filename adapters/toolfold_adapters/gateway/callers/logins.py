@@ -2,7 +2,7 @@
 
 Who has no credential is sent to a page of the gateway, by a link that is his alone and works once: there he begins a
 login at the server's authorization server, or gives a token of his own. Any replica can take what comes of that, since
-all of it is in the store. Without pages, `toolfold login` does the same.
+all of it is in the store. Without pages, `toolfold login` stores a token for him.
 """
 
 from __future__ import annotations
@@ -185,7 +185,9 @@ class CallerLogins:
         if (given := self._given(asked)) is not None:
             return given
         if self.public_url is None:
-            how = f"Its operator can store one: `toolfold login FILE --server {asked.server} --as {asked.person}`."
+            how = "Its operator has to serve the pages to log in at: `toolfold serve` with --public-url."
+            if asked.form == "token":
+                how = f"Its operator can store one: `toolfold login FILE --server {asked.server} --as {asked.person}`."
             return LoginNeeded("there is no credential of yours", how)
         new = evolve(asked, name=secrets.token_urlsafe(24), page=page, known=known or {})
         await self.credentials.remember(f"{_LINK}{new.name}", new.data(), LINK_SECONDS)

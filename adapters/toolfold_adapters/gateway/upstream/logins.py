@@ -33,6 +33,7 @@ from mcp.shared.auth import (
 )
 from pydantic import AnyHttpUrl, AnyUrl
 
+from ...names import ONE_SERVER
 from ..config.settings import TokenConfig, UpstreamConfig
 from ..stored import Files
 from .http import ADDRESS, to_address
@@ -209,6 +210,8 @@ def _origin(url: str) -> str:
 class Login(httpx2.Auth):
     """Has the SDK's provider log in where a server wants that, and lets all other requests go side by side.
 
+    `again` says how to log in where that has failed.
+
     The provider has one request answered before the next is sent, so that a slow call would hold up all others.
     """
 
@@ -217,6 +220,7 @@ class Login(httpx2.Auth):
         self.reach = reach
         self.pending: Callable[[], LoginNeeded | None] = lambda: None  # what somebody was asked lately
         self.on_token: Callable[[], None] = lambda: None
+        self.again = "try again"
 
     async def tokens(self) -> OAuthToken | None:
         """Return the tokens that are stored of it, if there are any."""
@@ -253,7 +257,7 @@ class Login(httpx2.Auth):
                             self.reach.note(response)
                         sent = await flow.asend(response)
         except OAuthFlowError as error:
-            raise LoginFailed(f"the login that it wants failed ({error}); try again") from error
+            raise LoginFailed(f"the login that it wants failed ({error}); {self.again}") from error
         except LoginAsked as asked:
             raise asked.needed from None
 
@@ -328,7 +332,9 @@ def login_at(
     host = "127.0.0.1" if port is None else "localhost"  # as hosts with a chosen port have people register it
     port = FIRST_PORT + int(digest[:8], 16) % PORTS if port is None else port
 
-    redirect = Redirect(host, port, open_url or in_browser, reach, lambda: login.provider.check(), config.oauth.scopes)
+    again = f"log in by {command_for(name)}"
+    shown, scopes = open_url or in_browser, config.oauth.scopes
+    redirect = Redirect(host, port, shown, reach, lambda: login.provider.check(), again, scopes)
     place = own_tokens(name, config, folder)
     files = place.files
     if older != url and files.read(url):
@@ -338,7 +344,13 @@ def login_at(
             url,
         )
     login = made(config, place, reach, redirect.uri, redirect.begin, redirect.result)
+    login.again = again
     return login
+
+
+def command_for(name: str) -> str:
+    """Return the command by which the user of this machine logs in at a server of a configuration."""
+    return f"`toolfold login FILE{'' if name == ONE_SERVER else f' --server {name}'}`"
 
 
 def own_tokens(name: str, config: UpstreamConfig, folder: Path) -> InFile:
@@ -437,7 +449,7 @@ def own_token_at(name: str, config: UpstreamConfig, folder: Path) -> PersonalTok
         return (await place.read()).get("token")
 
     async def needed() -> LoginNeeded:
-        return LoginNeeded(f"it wants a token of yours: `toolfold login FILE --server {name}`", "")
+        return LoginNeeded(f"it wants a token of yours: {command_for(name)}", "")
 
     return PersonalToken(config.token, read, needed)
 

@@ -149,7 +149,8 @@ def _within(address: IPv6Address) -> IPv4Address | None:
 class Redirect:
     """One login: the user's browser goes to the authorization server, and comes back to a port of this machine.
 
-    The port is always the same for a server, since some want the very address that was registered.
+    The port is always the same for a server, since some want the very address that was registered. `again` says how
+    to log in where that has not happened.
     """
 
     def __init__(
@@ -159,12 +160,14 @@ class Redirect:
         open_url: OpenUrl,
         reach: Reach,
         check: Callable[[], None],
+        again: str,
         scopes: Sequence[str] = (),
     ) -> None:
         self.uri = f"http://{host}:{port}{CALLBACK}"
         self._open_url = open_url
         self._reach = reach
         self._check = check
+        self._again = again
         self._scopes = scopes
         self._page = ""
 
@@ -187,7 +190,9 @@ class Redirect:
             with anyio.fail_after(LOGIN_SECONDS):
                 return await self._listen()
         except TimeoutError as error:
-            raise LoginFailed(f"it requires a login, and there was none within {LOGIN_SECONDS:g} seconds") from error
+            raise LoginFailed(
+                f"it requires a login, and there was none within {LOGIN_SECONDS:g} seconds; {self._again}"
+            ) from error
         finally:
             if limit is not None:
                 limit.deadline = anyio.current_time() + deadline
@@ -209,7 +214,7 @@ class Redirect:
         except OSError as error:
             raise LoginFailed(
                 f"it wants a login, which comes back to port {port} of this machine, but that port can't be "
-                f"opened ({error.strerror}); end the program that uses it"
+                f"opened ({error.strerror}); end the program that uses it, and {self._again}"
             ) from error
         async with listener, anyio.create_task_group() as tasks:
             log.debug("waiting for a login at port %s", listener.extra(SocketAttribute.local_port))

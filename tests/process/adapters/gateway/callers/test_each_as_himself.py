@@ -186,17 +186,19 @@ class World:
         token: Any = {"hint": "Make one in your settings."}
         self.upstreams["wiki"] = UpstreamConfig(url=f"{base}/mcp", token=token, **settings)
 
-    async def gateway(self) -> str:
-        """Start a replica of the gateway, and return its address."""
+    async def gateway(self, *, pages: bool = True) -> str:
+        """Start a replica of the gateway, with or without pages to log in at, and return its address."""
         port = self.ports()
         base = f"http://127.0.0.1:{port}"
-        callers = CallerLogins(Credentials(self.store, lambda: keys_of({VARIABLE: self.keys}, None)), base)
+        credentials = Credentials(self.store, lambda: keys_of({VARIABLE: self.keys}, None))
+        callers = CallerLogins(credentials, base if pages else None)
         runtime = Runtime(clock=time.monotonic, transport=Transports(callers=callers), callers=callers)
         gateway = open_gateway(GatewayConfig(upstreams=self.upstreams), runtime=runtime, wait=False)
         tools = await self.stack.enter_async_context(gateway)
         digests = {name: sha256(token.encode()).hexdigest() for name, token in TOKENS.items()}
         auth = Authentication.by_tokens(digests)
-        app = http_app(tools, auth=auth, logins=LoginPages(callers), extend=gateway.extend, delivery="principal")
+        shown = LoginPages(callers) if pages else None
+        app = http_app(tools, auth=auth, logins=shown, extend=gateway.extend, delivery="principal")
         self.gateways.append(gateway)
         await self.stack.enter_async_context(listening(app, port))
         return base

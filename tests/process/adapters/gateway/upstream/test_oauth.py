@@ -302,7 +302,9 @@ async def test_a_login_that_nobody_makes_is_a_failed_start(
 
     monkeypatch.setattr(redirect, "LOGIN_SECONDS", 0.1)
     async with guarded(Accounts(), free_tcp_port) as url:
-        with pytest.raises(UpstreamError, match=r"it requires a login, and there was none within 0\.1 seconds\."):
+        with pytest.raises(
+            UpstreamError, match=r"it requires a login, and there was none within 0\.1 seconds; log in by"
+        ):
             await call(url, authorized(tmp_path, ignore))
 
 
