@@ -11,11 +11,13 @@ import pytest
 from mcp import Client
 from mcp.server import Server
 
+from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from tests.adapters.mcp.asgi import URL, endpoint_of
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server
 from tests.adapters.mcp.test_handle_delivery import MODERN
 from toolfold import ConfigError, ToolSet
+from toolfold_adapters.gateway.config.settings import RightsConfig
 from toolfold_adapters.mcp.extensions.drafts import drafts
 from toolfold_adapters.mcp.http.application import http_app
 
@@ -84,6 +86,24 @@ async def test_groups_that_no_request_may_select_are_in_no_card() -> None:
 async def test_who_needs_a_token_learns_of_no_group_without_one() -> None:
     async with reader_of(made(make_shop()), authenticated=True) as http:
         assert (await http.get(CARD)).json()["description"] == "Tools, for those who may call them"
+
+
+@pytest.mark.parametrize(
+    ("rows", "said"),
+    [
+        ({"*": RightsConfig(access="read", servers=("lending",))}, "Tools in 1 group: lending"),
+        ({"alice": RightsConfig(access="read", servers=("lending",))}, "Tools, for those who may call them"),
+    ],
+    ids=["some for everybody", "none without a token"],
+)
+async def test_the_card_of_a_gateway_has_what_rights_give_without_a_token(
+    rows: dict[str, RightsConfig], said: str
+) -> None:
+    config = config_of("lending", "vault").model_copy(update={"rights": rows})
+    async with (gateway := gateway_of(House(), config)) as tools:
+        server = build_server(tools, extend=drafts([f"card={NAME}"], gateway.extend))
+        async with reader_of(server) as http:
+            assert (await http.get(CARD)).json()["description"] == said
 
 
 async def test_long_texts_are_cut_to_what_a_card_may_have() -> None:

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import json
 import re
+from contextlib import suppress
 from hashlib import sha256
 from typing import Any
 
 from mcp.server.lowlevel import Server
+from mcp.shared.exceptions import MCPError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -72,11 +74,14 @@ def card_of(name: str, version: str, handlers: RequestHandlers, *, named: bool) 
 
 
 def _about(handlers: RequestHandlers, named: bool) -> str:
-    """Return what a server has: of groups those that any request may select, outermost alone."""
-    if not named:
+    """Return what a server has: of groups those that a request without a token may select, outermost alone."""
+    groups: list[str] | None = None
+    if named:
+        with suppress(MCPError):  # without a token there are no rights
+            start = handlers.selections.of_caller(None).start
+            groups = [one.path for one in start.selectable_groups if "." not in one.path]
+    if groups is None:
         return "Tools, for those who may call them"
-    default = handlers.selections.default
-    groups = [one.path for one in default.start.selectable_groups if "." not in one.path]
     return "Tools" if not groups else f"Tools in {plural(len(groups), 'group')}: {', '.join(groups)}"
 
 
