@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
+from pathlib import Path
 from typing import Any
 
 import mcp_types as types
@@ -14,11 +15,13 @@ from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.shared.exceptions import MCPError
 
-from tests.adapters.gateway.inprocess import House, config_of, gateway_of
+from tests.adapters.gateway.inprocess import Clock, House, config_of, gateway_of
 from tests.adapters.mcp.support import build_server
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened
 from tests.adapters.mcp.test_ways_of_calling import process_of_one_client
 from toolfold import ToolSet
+from toolfold_adapters.gateway import Runtime, open_gateway
+from toolfold_adapters.gateway.stored import Approvals
 from toolfold_adapters.mcp.extensions.drafts import drafts
 from toolfold_adapters.names import HANDLE_META
 
@@ -224,12 +227,12 @@ async def test_a_group_that_a_call_would_open_is_not_opened() -> None:
 class Upstream:
     """A server whose tool says how far it reaches, and that of a call it may reach less far, or further."""
 
-    def __init__(self, said: Any) -> None:
+    def __init__(self, said: Any, description: str = "x") -> None:
         self.said, self.asked = said, list[Any]()
         tools = ToolSet("disk", run_in_thread=False)
         given = {"readOnlyHint": False, "destructiveHint": True, "idempotentHint": False, "openWorldHint": False}
         nothing: Any = lambda arguments: None  # noqa: E731
-        tools.register("erase", nothing, description="x", input_schema={"type": "object"}, annotations=given)
+        tools.register("erase", nothing, description=description, input_schema={"type": "object"}, annotations=given)
         self.server = build_server(tools)
         if said is not None:
             self.server.extensions[EXTENSION] = {}
@@ -266,3 +269,29 @@ async def test_a_gateway_asks_the_server_of_the_tool_inside(said: Any, answered:
             given = {"name": "disk__erase", "arguments": {"path": "/"}}
             assert await resolved(client, "call_tool", given) == answered
     assert (upstream.asked, other.asked) == ([] if said is None else [("erase", {"path": "/"})], [])
+
+
+@pytest.mark.spec("SAF-1")
+@pytest.mark.parametrize("given", ["disk__erase", "call_tool"])
+@pytest.mark.parametrize("asked_for", [True, False], ids=["by us", "as a server's extension"])
+async def test_a_server_has_no_say_on_a_tool_that_has_changed_since_it_was_approved(
+    given: str, asked_for: bool, tmp_path: Path
+) -> None:
+    approvals, inside = Approvals(tmp_path), {"name": "disk__erase", "arguments": {}}
+    for description in ("x", "Erases more"):
+        safe, other = (True, False, True, False), Upstream(None)
+        house = House({"disk": Upstream(safe, description), "other": other}.__getitem__)
+        runtime = Runtime(clock=Clock(), transport=house.transport, approvals=approvals)
+        gateway = open_gateway(config_of("disk", "other"), runtime=runtime)
+        async with gateway as tools:
+            extend = drafts(["resolve"], gateway.extend) if asked_for else gateway.extend
+            active = [group.path for group in tools.catalog.groups]
+            async with resolving(build_server(tools, active=active, handles="stored", extend=extend)) as client:
+                params = inside if given != "call_tool" else {"name": "call_tool", "arguments": inside}
+                if description == "x":
+                    assert await resolved(client, **params) == safe
+                elif asked_for and given == "call_tool":
+                    assert await resolved(client, **params) == (False, True, False, True)
+                else:
+                    with pytest.raises(MCPError, match="has changed since it was approved"):
+                        await resolved(client, **params)

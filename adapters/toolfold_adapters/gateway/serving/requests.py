@@ -36,7 +36,7 @@ from ...mcp.principal import Principal, principal_of
 from ...mcp.request import is_modern
 from ...names import LISTS, WIRE_SEPARATOR
 from ..grouping import Placed
-from ..stored import Item
+from ..stored import CHANGED, Item
 from ..upstream.life import LoginRequired, UpstreamError
 from ..upstream.link import Link
 from ..upstream.notifications import check_uri
@@ -202,7 +202,12 @@ class Requests:
     async def _resolved(
         self, ctx: ServerContext, session: Session, client: DownstreamClient, asked: dict[str, Any]
     ) -> dict[str, Any]:
-        """Return what a server says of a call before it is made; of a call by the call-tool proxy, of that inside."""
+        """Return what a server says of a call before it is made; of a call by the call-tool proxy, of that inside.
+
+        Raises:
+            MCPError: There is no such tool, or it has changed since it was approved: then its server has no say on how
+                little a call does.
+        """
         inside, name = table(asked.get("arguments")) or {}, str(asked["name"])
         if name in self._gateway.reserved:
             asked = {**asked, "name": str(inside.get("name")), "arguments": table(inside.get("arguments")) or {}}
@@ -210,6 +215,10 @@ class Requests:
         upstream = self._gateway.upstreams[placed.server]
         item: Item = (placed.kind, placed.original)
         answer = await self._asked_of(upstream, ctx, client, {**asked, "name": placed.original}, item)
+        definition = session.catalog.components["tool"].by_name[asked["name"]].definition
+        if CHANGED in (table(definition.get("_meta")) or {}):
+            said = f"{quoted(asked['name'])} has changed since it was approved: it may do anything."
+            raise MCPError(code=types.INVALID_PARAMS, message=said)
         return {**answer, "name": name} if answer.get("name") == placed.original else answer
 
     async def _asked_of(
