@@ -47,6 +47,10 @@ def verify_command(files: tuple[Path, ...]) -> None:
     if outcome.gaps:
         lost = plural(outcome.gaps, "line")
         click.echo(f"toolfold: {lost} could not be written, and what they would have said is not verified.", err=True)
+    if outcome.torn:
+        verb = "ends in its middle and was" if outcome.torn == 1 else "end in their middle and were"
+        said = f"{plural(outcome.torn, 'line')} {verb} passed over, as a process leaves one that is killed"
+        click.echo(f"toolfold: {said}.", err=True)
     where = "one process" if outcome.processes == 1 else f"{outcome.processes:,} processes"
     steps, sessions = plural(outcome.steps, "step"), plural(outcome.sessions, "session")
     click.echo(f"The specification allows what {where} did: {steps} of {sessions}.")

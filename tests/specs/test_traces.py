@@ -15,6 +15,7 @@ from typing import Any
 import anyio
 import pytest
 
+from tests.cli.support import invoke
 from tests.simulation.plan import drawn
 from tests.simulation.traced import found
 from toolfold import HookFailed, ParentInactive, ToolError, ToolSet
@@ -391,6 +392,30 @@ def test_a_trace_that_could_not_be_begun_is_one(tmp_path: Path) -> None:
     for begin in ("", '{"toolf'):
         file.write_text(f'{begin}\n{{"by":"one","lost":3}}\n', encoding="utf-8")
         assert (verify([file]).gaps, verify([file]).problem) == (3, None)
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_line_that_a_killed_process_has_left_in_its_middle_is_passed_over(file: Path, goes_on: bool) -> None:
+    async def go_on(tools: ToolSet, trace: Trace) -> None:
+        trace.listen(tools)
+        async with tools.open_session() as session:
+            await session.activate("a")
+        trace.close()
+
+    whole = verify([file])
+    written = file.read_bytes().splitlines(keepends=True)
+    file.write_bytes(b"".join(written[:-1]) + written[-2][:30])
+    if goes_on:
+        anyio.run(go_on, made(), Trace(file))
+    outcome = verify([file])
+    assert (outcome.problem, outcome.torn, outcome.gaps) == (None, 1, 0)
+    assert outcome.steps >= whole.steps + goes_on
+    assert outcome.processes == 1 + goes_on
+    said = invoke("verify", str(file))
+    assert (said.exit_code, said.stderr) == (
+        0,
+        "toolfold: 1 line ends in its middle and was passed over, as a process leaves one that is killed.\n",
+    )
 
 
 def test_a_file_of_something_else_is_not_written_to(file: Path) -> None:

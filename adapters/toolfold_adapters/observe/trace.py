@@ -249,8 +249,10 @@ class Trace:
         self._written = {digest: line for digest, line in self._written.items() if digest in used}
         continues = ',"continues":true' if self._continues else ""
         self._continues = True
+        torn = stat.S_ISREG(found.st_mode) and self._size and not _ends_a_line(self.file)
         begin = f'{{"toolfold":"trace","format":{FORMAT},"by":"{self._by}"{continues}}}'
-        self._put("".join(f"{line}\n" for line in (begin, *self._written.values())).encode())
+        lines = "".join(f"{line}\n" for line in (begin, *self._written.values()))
+        self._put(f"\n{lines}".encode() if torn else lines.encode())
 
     def _begin_anew(self) -> None:
         """Go on in a new file, in place of the one before the last: this one is full, or has an older format."""
@@ -271,6 +273,13 @@ def _begin_of(file: Path) -> Sequence[bytes]:
     with file.open("rb") as opened:
         first = opened.read(4096).split(b"\n")[:2]
     return () if first == [b""] else first
+
+
+def _ends_a_line(file: Path) -> bool:
+    """Return whether a file that has something ends in a line break, as one of a process that was killed may not."""
+    with file.open("rb") as opened:
+        opened.seek(-1, os.SEEK_END)
+        return opened.read(1) == b"\n"
 
 
 def _how(error: BaseException | None) -> str | None:

@@ -16,6 +16,8 @@ from attrs import evolve, frozen
 
 FORMAT = 2
 """The form of the lines that is known here."""
+TORN = "torn"
+"""What stands in place of a line that ends in its middle, as the last one of a process that was killed may."""
 
 
 class NotATrace(Exception):
@@ -124,6 +126,8 @@ def _read(file: Path, opened: BinaryIO) -> Iterator[Line]:
         data = cast("dict[str, Any]", read)
         if broken and "lost" not in data and (data.get("toolfold") != "trace" or not begun):
             raise NotATrace(f"{file}, line {broken} is no JSON.")
+        if broken and "lost" not in data:
+            yield Line(file, broken, {TORN: True})
         broken = 0
         if "toolfold" in data and (data["toolfold"] != "trace" or data.get("format") != FORMAT):
             has = f"this reads traces of format {FORMAT}, not {data.get('format')!r}"
@@ -138,6 +142,8 @@ def _read(file: Path, opened: BinaryIO) -> Iterator[Line]:
         raise NotATrace(f"{file} is empty.")
     if not begun:
         raise _not_begun(file)
+    if broken:
+        yield Line(file, broken, {TORN: True})
 
 
 def _not_begun(file: Path) -> NotATrace:

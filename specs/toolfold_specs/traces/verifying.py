@@ -9,7 +9,7 @@ from typing import Any
 from attrs import define, field, frozen
 
 from ..machine.regions import NotASystem, System
-from .reading import MALFORMED, Line, NotAllowed, lines_of, no_line
+from .reading import MALFORMED, TORN, Line, NotAllowed, lines_of, no_line
 from .records import Record
 from .sessions import Session, StepOf
 
@@ -34,6 +34,7 @@ class Outcome:
     """What was found in a trace: how much of each, and the first problem, if there is one.
 
     `gaps` is how many lines its writers could not write; what they would have said is not judged.
+    `torn` is how many end in their middle, as the last one of a process that was killed may; they are passed over.
     """
 
     lines: int
@@ -41,6 +42,7 @@ class Outcome:
     sessions: int
     processes: int
     gaps: int
+    torn: int = 0
     problem: Problem | None = None
 
 
@@ -77,6 +79,7 @@ class Verifier:
     lines: int = 0
     steps: int = 0
     gaps: int = 0
+    torn: int = 0
     _processes: set[str] = field(factory=set[str], init=False)
     _whole: set[str] = field(factory=set[str], init=False)
     """The processes whose trace is known from its beginning, and those with sessions of which a step is known."""
@@ -105,6 +108,8 @@ class Verifier:
             self._earlier.pop(str(line.about), None)
         elif "lost" in data or "toolfold" in data:
             self._interrupted(data)
+        elif TORN in data:
+            self.torn += 1
         elif "closed" in data:
             self._cut.discard(str(data["by"]))
 
@@ -168,4 +173,4 @@ class Verifier:
 
     def outcome(self, problem: Problem | None) -> Outcome:
         """Return what was found."""
-        return Outcome(self.lines, self.steps, len(self._met), len(self._processes), self.gaps, problem)
+        return Outcome(self.lines, self.steps, len(self._met), len(self._processes), self.gaps, self.torn, problem)
