@@ -358,10 +358,14 @@ def _replay(path: Path, factories: Mapping[str, Factory]) -> int:
 
 
 def _replay_itf(path: Path, factories: Mapping[str, Factory]) -> int:
-    """Return 1 if an implementation departs from a trace in any of its settings, else 0."""
+    """Return 1 if an implementation departs from a trace in any of its settings, else 0.
+
+    Raises:
+        NothingChecked: No request of the trace was made in any setting.
+    """
     from toolfold_specs.itf import read_trace, replay_trace, shown
 
-    moments, status = read_trace(path), 0
+    moments, status, asked = read_trace(path), 0, False
     for setting, make in factories.items():
         driver = make()
         driver.name = setting
@@ -369,13 +373,23 @@ def _replay_itf(path: Path, factories: Mapping[str, Factory]) -> int:
             replayed = replay_trace(moments, driver)
         finally:
             driver.close()
+        departs = replayed.divergence is not None
+        is_asked = departs or any(one.operation for one in moments[: replayed.states])
+        asked |= is_asked
         if replayed.divergence is not None:
             status = 1
             click.echo(f"{setting}: it departs from the trace.\n")
             click.echo("\n".join(map(escaped, shown(replayed.divergence))))
-        else:
+        elif is_asked:
             rest = f" of {len(moments)}; the rest is left out: {replayed.left_out}" if replayed.left_out else ""
             click.echo(f"{setting}: as in the trace, {plural(replayed.states, 'state')}{rest}.")
+        else:
+            click.echo(f"{setting}: nothing was replayed: {replayed.left_out or 'the trace has no request'}.")
+    if not asked:
+        raise NothingChecked(
+            f"No request of {path} can be made here. Over MCP a request is of one group: `quint run --step single` "
+            "writes such traces, as specs/quint/traces/single_0.itf.json is."
+        )
     return status
 
 

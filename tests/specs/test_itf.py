@@ -71,6 +71,22 @@ def test_conform_replays_a_trace_and_shows_where_a_target_departs(tmp_path: Path
     assert "and are to be none." in departs.stdout
 
 
+def test_a_trace_of_which_nothing_can_be_replayed_is_no_success(tmp_path: Path) -> None:
+    code = (
+        "from toolfold_specs.driver import Driver\nfrom verification.library.driver import CoreDriver\n\n\n"
+        "def of_one_group() -> Driver:\n    driver = CoreDriver()\n"
+        "    driver.capabilities = driver.capabilities - {'transition'}\n    return driver\n"
+    )
+    (tmp_path / "limited.py").write_text(code, encoding="utf-8")
+    limited = f"{tmp_path / 'limited.py'}:of_one_group"
+    nothing = invoke("conform", "--itf", str(TRACES[0]), limited)
+    assert nothing.exit_code == 2
+    assert nothing.stdout.endswith(": nothing was replayed: this target has no transitions of several groups.\n")
+    assert f"toolfold: No request of {TRACES[0]} can be made here." in nothing.stderr
+    single = next(path for path in TRACES if path.name == "single_0.itf.json")
+    assert invoke("conform", "--itf", str(single), limited).exit_code == 0
+
+
 def test_what_is_no_trace_of_the_module_is_refused(tmp_path: Path) -> None:
     for change, why in (
         (lambda data: data.pop("states"), "has no variable 'states'"),
