@@ -129,7 +129,7 @@ async def _with_arguments(ctx: ServerRequestContext[Any, Any], call_next: CallNe
     if ctx.method != "tools/call" or not isinstance(text := params.get("arguments"), str):
         return await call_next(ctx)
     given: Any = None
-    with suppress(ValueError):
+    with suppress(ValueError, TypeError):  # which text with half a surrogate raises
         given = from_json(text) if text.strip() else {}
     if not isinstance(given, dict):
         said = "Invalid arguments: they are no object, and no JSON text of one; write the whole of it again."

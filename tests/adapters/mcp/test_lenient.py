@@ -149,7 +149,7 @@ async def test_the_arguments_of_a_call_may_be_their_json_text(era: str, written:
 
 
 @ERAS
-@pytest.mark.parametrize("written", ['{"group": ', "[1]", "notes"])
+@pytest.mark.parametrize("written", ['{"group": ', "[1]", "notes", "\ud800"])
 async def test_arguments_that_are_no_json_text_of_an_object_are_refused_in_a_sentence(era: str, written: str) -> None:
     async with wired(build_server(notes([])), "legacy" if era == "legacy" else "auto") as wire:
         with pytest.raises(ProtocolError, match="no JSON text of one; write the whole of it again") as refused:
