@@ -16,7 +16,7 @@ from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import build_server, names_of
 from tests.adapters.mcp.test_handle_delivery import MODERN, received, text_of
-from toolfold import ConfigError, Context, ToolSet, Visibility
+from toolfold import ConfigError, Context, InputRequired, Profile, ToolSet, Visibility
 from toolfold_adapters.mcp.extensions.tagged_client import TaggedClient
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, STALE, STALE_TAGS, Choice, definition_tags
 from toolfold_adapters.names import HANDLE_META
@@ -50,9 +50,11 @@ class Wire:
         return await self.client.call_tool(name, arguments or {}, meta=cast("Any", {KNOWN_TAGS: known, **meta}))
 
 
-def tagged(tools: ToolSet, choice: Choice, **options: Any) -> tuple[Server[Any], list[dict[str, Any]]]:
+def tagged(
+    tools: ToolSet, choice: Choice, also: Any = None, **options: Any
+) -> tuple[Server[Any], list[dict[str, Any]]]:
     """Return a server with tags, and the answers that it gives."""
-    server, sent = build_server(tools, extend=definition_tags(choice), **options), list[dict[str, Any]]()
+    server, sent = build_server(tools, extend=definition_tags(choice, also), **options), list[dict[str, Any]]()
 
     async def note(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
         answer: Any = await call_next(ctx)
@@ -173,6 +175,89 @@ async def test_a_state_with_facts_is_not_honoured() -> None:
         assert text_of(await wire.call("refund", {"tools/list": tag}, **{HANDLE_META: handle})) == "paid"
         with pytest.raises(MCPError) as refused:
             await wire.call("refund", {"tools/list": tag})
+        assert refused.value.error.code == STALE
+
+
+def make_bank(**group: Any) -> ToolSet:
+    """Return tools of which one is in a group that only code opens, for whoever gives a password."""
+    tools = ToolSet("bank", run_in_thread=False)
+    tools.register_group("vault", "Nobody's", selectable=False, controls=False, **group)
+
+    @tools.tool()
+    async def login(password: str, context: Context) -> None:
+        """Log in."""
+        if password == "right":
+            await context.activate("vault")
+
+    @tools.tool(group="vault")
+    def gold() -> str:
+        """Take gold."""
+        return "gold"
+
+    return tools
+
+
+async def test_a_state_that_only_code_leads_to_is_not_honoured() -> None:
+    server, sent = tagged(make_bank(), "honour")
+    async with Client(server, mode=MODERN) as client:
+        wire = Wire(client, sent)
+        handle = ((await wire.call("login", {}, {"password": "right"})).meta or {})[HANDLE_META]
+        tag = await wire.tag("tools/list", {HANDLE_META: handle})
+        assert text_of(await wire.call("vault.gold", {"tools/list": tag}, **{HANDLE_META: handle})) == "gold"
+        for name in ("vault.gold", "login"):  # as for a tag that nobody was given
+            with pytest.raises(MCPError) as refused:
+                await wire.call(name, {"tools/list": tag}, {"password": "wrong"} if name == "login" else {})
+            assert (refused.value.error.code, refused.value.error.data) == (STALE, {"staleTags": ["tools/list"]})
+
+
+@pytest.mark.parametrize(("group", "options"), [({}, {"active": ["vault"]}), ({"pinned": True}, {})])
+async def test_a_state_in_which_every_request_begins_is_honoured(group: Any, options: Any) -> None:
+    tools = make_bank(**group)
+    server, sent = tagged(tools, "honour", **options)
+    async with Client(server, mode=MODERN) as client:
+        wire = Wire(client, sent)
+        first = await wire.tag("tools/list")
+        tools.tool(name="novel", description="A new one")(lambda: "x")
+        assert "vault.gold" in await names_of(client)
+        taken = await wire.call("vault.gold", {"tools/list": first})
+        assert (text_of(taken), stale_in(taken)) == ("gold", ["tools/list"])
+
+
+async def test_what_a_tool_asks_for_in_the_state_of_a_known_list_is_asked_only_of_clients_that_answer() -> None:
+    tools = ToolSet("desk", run_in_thread=False)
+    tools.register_group("work", "Work")
+
+    @tools.tool(group="work")
+    def confirm() -> InputRequired:
+        """Ask."""
+        question = {"message": "Sure?", "requestedSchema": {"type": "object", "properties": {}}}
+        return InputRequired({"sure": {"method": "elicitation/create", "params": question}})
+
+    server, sent = tagged(tools, "honour")
+    async with Client(server, mode=MODERN) as client:
+        wire = Wire(client, sent)
+        handle = ((await wire.call("work.activate", {})).meta or {})[HANDLE_META]
+        tag = await wire.tag("tools/list", {HANDLE_META: handle})
+        with pytest.raises(MCPError) as refused:
+            await wire.call("work.confirm", {"tools/list": tag})
+        assert refused.value.error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
+
+
+async def test_a_state_is_honoured_within_the_rights_that_its_caller_has_by_now() -> None:
+    right: list[Profile | None] = [None]
+
+    def extend(server: Server[Any], handlers: Any) -> None:
+        handlers.selections.rights = lambda _: right[0]
+
+    server, sent = tagged(make_shop(), "honour", also=extend)
+    async with callers_of(server) as target, Client(target("ada"), mode=MODERN) as client:
+        wire = Wire(client, sent)
+        handle = ((await wire.call("stock.activate", {})).meta or {})[HANDLE_META]
+        tag = await wire.tag("tools/list", {HANDLE_META: handle})
+        assert received(await wire.call("stock.count", {"tools/list": tag}, {"item": "x"}))["shelf"] == 1
+        right[0] = Profile("less", available=["hello"])
+        with pytest.raises(MCPError) as refused:
+            await wire.call("stock.count", {"tools/list": tag}, {"item": "x"})
         assert refused.value.error.code == STALE
 
 

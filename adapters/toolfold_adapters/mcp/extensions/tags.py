@@ -26,6 +26,7 @@ from mcp.server.lowlevel import Server
 from mcp.shared.exceptions import MCPError
 
 from toolfold import Component, ConfigError, Profile, Session, Snapshot, ToolSet
+from toolfold.machine import bits
 from toolfold.spi import Kind, Memo, array, table
 
 from ...names import HANDLE_META, LISTS
@@ -75,8 +76,9 @@ def definition_tags(choice: Choice, extend: Extend | None = None) -> Extend:
             - `"ignore"`: as if it had sent no tag;
             - `"signal"`: as ever, and with the methods whose tags are stale;
             - `"honour"`: the same, but a tool that is not as its client knows it is called in the state of the client's
-              list: where handles name states, that one has no facts, nothing is held by hooks, and the tool is still
-              defined so. Otherwise the call is rejected, as it is if the list is not remembered;
+              list: where handles name states, that one has no facts and no groups but such as a request may begin with,
+              nothing is held by hooks, and the tool is still defined so. Otherwise the call is rejected, as it is if
+              the list is not remembered;
             - `"reject"`: an error, before anything is done.
         extend: What else extends the server, such as `Gateway.extend`; it comes first.
 
@@ -215,7 +217,8 @@ class DefinitionTags:
     async def _tag(self, ctx: RequestContext, kind: Kind) -> str:
         """Return the tag of a whole list, and remember the state that it is of.
 
-        Not of one with facts: a tag is no secret, and what a session came to know is nobody's who did not have it.
+        Not of one with facts, nor of one with groups that only code opens: a tag is no secret, and what a session came
+        to know, or was let into, is nobody's who was not.
         """
         with wire_errors(kind, modern=True):
             request = Request.of(ctx)
@@ -227,13 +230,19 @@ class DefinitionTags:
                 return tag_of(kind, (self._digest(*one) for one in listed)), listed
 
             tag, listed = _TAGGED.of(source.snapshot.memo, (delivery, kind, components), computed)
-            if kind == "tool" and self._choice == "honour" and not source.snapshot.facts:
+            if kind == "tool" and self._choice == "honour" and self._is_anybodys(ctx, source.snapshot):
                 key = request.principal.key, tag
                 self._held[key] = source.snapshot, listed
                 self._held.move_to_end(key)
                 while len(self._held) > HELD:
                     self._held.popitem(last=False)
             return tag
+
+    def _is_anybodys(self, ctx: RequestContext, snapshot: Snapshot) -> bool:
+        """Return whether a request may begin in a state: without facts, and with no group but such as it may name."""
+        catalog, begins = snapshot.catalog, self._handlers.selections.of(ctx).paths
+        others = bits(snapshot.configuration.active & ~(catalog.selectable | catalog.initial.active))
+        return not snapshot.facts and all(catalog.groups[number].path in begins for number in others)
 
     def _digest(self, component: Component, definition: Mapping[str, Any]) -> bytes:
         """Return the digest of a definition, which is computed once while it is rendered once."""
