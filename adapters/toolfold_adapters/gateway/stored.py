@@ -89,6 +89,13 @@ class Files(Generic[T]):
             log.warning("the %s in %s can't be read: %s", self._what, path, why)
             return damaged
 
+    def stamp(self, key: str) -> tuple[int, int] | None:
+        """Return what is another after each change of what is stored; `None` if nothing is."""
+        with suppress(OSError):
+            found = None if self._folder is None else self._path(self._folder, key).stat()
+            return None if found is None else (found.st_ino, found.st_mtime_ns)
+        return None
+
     def _own(self, value: Any) -> Any:
         """Return a value of a file of this version; raises `_LaterFormat` for one that a later version wrote."""
         form = (table(value) or {}).get("format", FORMAT)

@@ -120,6 +120,15 @@ class Provider(OAuthClientProvider):
         if not self._initialized:
             await self._initialize()
 
+    async def follow(self) -> None:
+        """Take on what another process of the user has done to the login: a new one, or a logout, which is one here."""
+        if not self._initialized or (change := self.tokens.changed()) is None:
+            return
+        if change == "ended":
+            self.context.clear_tokens()
+        await self.reload()
+        self.context.client_info = await self.tokens.get_client_info()
+
     async def reload(self) -> None:
         """Take on what is stored now: others may have refreshed the tokens, or ended the login."""
         if not self._initialized:
@@ -232,6 +241,7 @@ class Login(httpx2.Auth):
         context = provider.context
         if provider.tokens.of_principal:  # who has a token sends it at once; it may have been another replica's to get
             await provider.begin()
+        await provider.follow()
         if context.current_tokens is None or context.is_token_valid():
             if context.current_tokens is not None:
                 self.on_token()

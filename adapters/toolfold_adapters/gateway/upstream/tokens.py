@@ -8,7 +8,7 @@ from __future__ import annotations
 import time
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
+from typing import Any, Literal
 
 from mcp.client.auth.oauth2 import OAuthContext
 from mcp.shared.auth import OAuthClientInformationFull, OAuthMetadata, OAuthToken, ProtectedResourceMetadata
@@ -59,6 +59,10 @@ class InFile:
         self.files.take_over(self.older, self.key)
         return self.files.read(self.key) or {}
 
+    def stamp(self) -> tuple[int, int] | None:
+        """Return what is another after each change; `None` if nothing is stored."""
+        return self.files.stamp(self.key)
+
     async def write(self, stored: Stored) -> None:
         """Store something else."""
         self.files.write(self.key, self._named(stored))
@@ -95,6 +99,9 @@ class OfPrincipal:
         """Return what is stored; raises `CredentialsUnavailable`."""
         found = await self._credentials.read(self._key) if self._held is None else self._held.credential
         return {} if found is None else STORED.validate_python(found.secret)
+
+    def stamp(self) -> None:
+        """Return `None`: who keeps connections watches the store (see `CallerLogins.watch`)."""
 
     async def write(self, stored: Stored) -> None:
         """Store something else; raises `CredentialsUnavailable`."""
@@ -134,12 +141,22 @@ class Tokens:
         self._named = named
         self._given: str | None = None
         self._stored: Stored = {}
+        self._stamp: tuple[int, int] | None = None
         self.held = place.held
         self.of_principal = isinstance(place, OfPrincipal)
 
     async def load(self) -> None:
         """Read what is stored now."""
         self._stored = await self._place.read()
+        self._stamp = self._place.stamp()
+
+    def changed(self) -> Literal["changed", "ended"] | None:
+        """Return what another process of the user has done to what is stored since it was read, if anything."""
+        before, self._stamp = self._stamp, self._place.stamp()
+        if self._stamp == before:
+            return None
+        self._given, self._stored = None, {}  # who logs in again may do so elsewhere
+        return "ended" if self._stamp is None else "changed"
 
     def issuer(self) -> str | None:
         """Return which authorization server gave the tokens that there are, also where they could not be stored."""
@@ -181,8 +198,7 @@ class Tokens:
         """Take note that the tokens count no more; what is known of their issuer stays."""
         await self.load()
         left: Any = {name: value for name, value in self._stored.items() if name not in ("tokens", "expires_at")}
-        self._stored = left
-        await self._place.write(left)
+        await self._store(left)
 
     async def get_client_info(self) -> OAuthClientInformationFull | None:
         """Return the client that counts."""
@@ -206,8 +222,12 @@ class Tokens:
 
     async def _write(self, now: Stored) -> None:
         await self.load()
-        self._stored = {**self._stored, **now}
-        await self._place.write(self._stored)
+        await self._store({**self._stored, **now})
+
+    async def _store(self, stored: Stored) -> None:
+        self._stored = stored
+        await self._place.write(stored)
+        self._stamp = self._place.stamp()
 
 
 def same_issuer(issuer: str, other: str) -> bool:

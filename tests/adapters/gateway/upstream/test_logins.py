@@ -19,11 +19,13 @@ from mcp.shared.auth import AuthorizationCodeResult
 
 from toolfold_adapters.gateway import UpstreamConfig
 from toolfold_adapters.gateway.config.settings import OAuthConfig
+from toolfold_adapters.gateway.stored import Files
 from toolfold_adapters.gateway.upstream import redirect
 from toolfold_adapters.gateway.upstream.http import to_address
 from toolfold_adapters.gateway.upstream.life import LoginFailed
-from toolfold_adapters.gateway.upstream.logins import Login, login_at, login_key
+from toolfold_adapters.gateway.upstream.logins import Login, forget_own, login_at, login_key
 from toolfold_adapters.gateway.upstream.redirect import Reach
+from toolfold_adapters.gateway.upstream.tokens import STORED
 
 pytestmark = pytest.mark.spec("GWY-8")
 
@@ -609,6 +611,32 @@ async def test_two_entries_of_one_url_log_in_for_themselves_and_keep_their_login
     world.end(first["home"].removeprefix("Bearer "))
     assert await used(tmp_path, "work", config, world) == first["work"]
     assert await used(tmp_path, "home", config, world) not in first.values()
+
+
+@pytest.mark.parametrize("again", [False, True], ids=["out", "out and in"])
+async def test_a_running_gateway_sends_no_token_of_a_login_that_its_user_has_ended(
+    tmp_path: Path, pages: Pages, again: bool
+) -> None:
+    world, config = World([FIRST]), UpstreamConfig(url=URL)
+    login = login_at(NAME, config, tmp_path, None, addresses)
+    assert await asked(login, world) == await asked(login, world) == 200
+    ended = world.asked[-1].headers["authorization"]
+    assert forget_own(tmp_path, NAME)
+    world.advertised = [SECOND]
+    if again:
+        await used(tmp_path, NAME, config, world)
+    before, shown = len(world.asked), len(pages)
+    assert await asked(login, world) == 200
+    assert ended not in [one.headers.get("authorization") for one in world.asked[before:]]
+    assert len(pages) - shown == (not again)
+    now = world.asked[-1].headers["authorization"]
+    assert await used(tmp_path, NAME, config, world) == now
+    ((_, left),) = Files(tmp_path, "stored tokens", STORED).all()
+    assert {"tokens", "client"} <= left.keys()
+    world.end("access_token")
+    assert await asked(login, world) == 200
+    assert [urlsplit(page).hostname for page in pages] == [urlsplit(one).hostname for one in (FIRST, SECOND)]
+    assert world.strayed == set()
 
 
 EARLIER: Mapping[str, tuple[dict[str, Any], str]] = {
