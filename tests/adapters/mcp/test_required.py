@@ -34,8 +34,8 @@ NEEDS: dict[str, tuple[list[str] | str, Any]] = {
     "alone": (FORM, {"elicitation": {}}),
     "login": ([URL], {"elicitation": {"url": {}}}),
     "think": (["sampling/createMessage", "roots/list"], {"sampling": {}, "roots": {}}),
-    "both": ([FORM, URL], {"elicitation": {"url": {}}}),
-    "both_again": ([URL, FORM], {"elicitation": {"url": {}}}),
+    "both": ([FORM, URL], {"elicitation": {"form": {}, "url": {}}}),
+    "both_again": ([URL, FORM], {"elicitation": {"form": {}, "url": {}}}),
 }
 """What each tool says that it asks for, and the capabilities that this needs."""
 

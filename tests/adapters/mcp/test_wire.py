@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from mcp import Client
 from mcp.shared.exceptions import MCPError
 
+from tests.adapters.gateway.inprocess import wired
 from tests.adapters.mcp.desk import make_desk
 from tests.adapters.mcp.support import build_server, change_of, client_of, names_of
-from toolfold import ConfigError, InputRequired, ToolfoldError, ToolResult, ToolSet, Visibility
+from toolfold import ConfigError, InputRequired, ProtocolError, ToolfoldError, ToolResult, ToolSet, Visibility
 from toolfold_adapters import mcp
 from toolfold_adapters.names import HANDLE_META
 
@@ -293,6 +294,21 @@ async def test_a_client_is_not_asked_for_what_it_does_not_declare(kind: str) -> 
             await asking[kind]()
     error = refused.value.error
     assert (error.code, error.data) == (-32021, {"requiredCapabilities": {"elicitation": {}}})
+
+
+@pytest.mark.parametrize(
+    ("modes", "declares"),
+    [({}, True), ({"form": {}}, True), ({"form": {}, "url": {}}, True), ({"url": {}}, False)],
+)
+async def test_a_client_is_asked_for_forms_if_it_declares_them_or_no_mode(modes: Any, declares: bool) -> None:
+    async with wired(build_server(asking_for_consent()), "auto", {"elicitation": modes}) as wire:
+        if declares:
+            asked = await wire.request("tools/call", {"name": "delete", "arguments": {}})
+            assert [*asked["inputRequests"]] == ["sure"]
+        else:
+            with pytest.raises(ProtocolError) as refused:
+                await wire.request("tools/call", {"name": "delete", "arguments": {}})
+            assert refused.value.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
 
 
 @pytest.mark.spec("NAM-6")

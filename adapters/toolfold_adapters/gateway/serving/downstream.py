@@ -36,6 +36,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from toolfold import Context, ToolError, events
 from toolfold.spi import MAX_URI, Caller, Full, array, frozen, table
 
+from ...mcp.answer.asked import has, method_of, needed_by_method
 from ...mcp.options import DEFAULTS
 from ...mcp.principal import Principal, local_user, principal_of
 from ...mcp.request import caller_of, is_modern, own_client, record_refusal
@@ -51,8 +52,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("toolfold.gateway")
 
 LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
-ASKED = {"sampling/createMessage": "sampling", "elicitation/create": "elicitation", "roots/list": "roots"}
-"""What an upstream may ask of its client, and the capability that it needs."""
 URL_MODE = "url"
 NOT_PASSED = frozenset({"tasks"})
 NO_EXTENSIONS = frozenset({"io.modelcontextprotocol/groups"})
@@ -393,12 +392,14 @@ def capabilities_of(ctx: ServerContext) -> dict[str, Any]:
 
 
 def can_answer(capabilities: Mapping[str, Any], method: str, params: Mapping[str, Any]) -> bool:
-    """Return whether a client with such capabilities answers what is asked; one may know no elicitation by URL."""
-    needed = ASKED.get(method)
-    if needed is None or needed not in capabilities:
-        return False
-    modes = table(capabilities[needed]) or {}
-    return params.get("mode") != URL_MODE or URL_MODE in modes
+    """Return whether a client with such capabilities answers what is asked; one may know one mode of elicitation."""
+    needed = needed_to_answer(method, params)
+    return bool(needed) and has(capabilities, needed)
+
+
+def needed_to_answer(method: str, params: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the capabilities of a client who answers what is asked; none if nobody does."""
+    return needed_by_method(method_of({"method": method, "params": params}))
 
 
 def server_context(request: Any) -> ServerContext | None:

@@ -27,7 +27,7 @@ NEEDED: Mapping[str, Mapping[str, Any]] = {
     "sampling/createMessage": {"sampling": {}},
     "roots/list": {"roots": {}},
 }
-"""The capabilities that a client has who answers a method."""
+"""The capabilities that a client has who answers a method; an elicitation without a mode is one by form."""
 
 
 def answerable(ctx: ServerRequestContext[Any, Any], asked: str, answer: Any) -> Any:
@@ -37,7 +37,7 @@ def answerable(ctx: ServerRequestContext[Any, Any], asked: str, answer: Any) -> 
         MCPError: It does.
     """
     if requests := table((table(answer) or {}).get("inputRequests")):
-        methods = [_method(one) for one in requests.values()]
+        methods = [method_of(one) for one in requests.values()]
         needed = needed_for(methods)
         if not has(capabilities_of(ctx), needed):
             log.warning("%r asked for %s, which its client does not declare", asked, ", ".join(methods))
@@ -50,7 +50,8 @@ def needed_for(methods: Iterable[Any]) -> dict[str, Any]:
     needed: dict[str, Any] = {}
     for method in methods:
         for name, inner in needed_by_method(method).items():
-            needed[name] = {**needed.get(name, {}), **inner}
+            before = needed.setdefault(name, inner)
+            needed[name] = inner if before == inner else {**_inside(name, before), **_inside(name, inner)}
     return needed
 
 
@@ -63,9 +64,15 @@ def has(able: Mapping[str, Any], needed: Mapping[str, Any]) -> bool:
     """Return whether capabilities have every key that is needed, at every depth."""
     for name, inner in needed.items():
         found = able.get(name)
-        if found is None or not has(table(found) or {}, table(inner) or {}):
+        if found is None or not has(_inside(name, found), _inside(name, inner)):
             return False
     return True
+
+
+def _inside(name: str, capability: Any) -> Mapping[str, Any]:
+    """Return what is in a capability: an elicitation without a mode is by form alone."""
+    inside = table(capability) or {}
+    return {"form": {}} if name == "elicitation" and not inside else inside
 
 
 def capabilities_of(ctx: ServerRequestContext[Any, Any]) -> dict[str, Any]:
@@ -86,7 +93,8 @@ def _paths(needed: Mapping[str, Any]) -> Iterator[str]:
         yield from (f"{name}.{one}" for one in _paths(inside)) if inside else (name,)
 
 
-def _method(request: Any) -> str:
+def method_of(request: Any) -> str:
+    """Return the method of what is asked, as `NEEDED` has it."""
     asked = table(request) or {}
     is_url = (table(asked.get("params")) or {}).get("mode") == "url"
     return URL if is_url and asked.get("method") == "elicitation/create" else str(asked.get("method"))

@@ -123,6 +123,13 @@ async def test_a_client_that_can_not_be_asked_is_not_asked(client_era: str) -> N
         assert text_of(await client.call_tool("elicit")) == f"refused: {t.METHOD_NOT_FOUND}"
 
 
+async def test_a_client_of_pages_alone_is_not_asked_for_a_form() -> None:
+    able: dict[str, Any] = {"elicitation": {"url": {}}}
+    async with served(House(), config_of("shop", mode="legacy")) as (_, server), wired(server, "legacy", able) as wire:
+        answer = await wire.request("tools/call", {"name": "elicit", "arguments": {}})
+    assert answer["content"][0]["text"] == f"refused: {t.METHOD_NOT_FOUND}"
+
+
 async def test_a_modern_client_that_can_not_be_asked_is_refused_what_a_modern_upstream_asks_for_all_the_same() -> None:
     async with served(House(), config_of("shop")) as (_, server), Client(server, mode="2026-07-28") as client:
         with pytest.raises(MCPError) as refused:
