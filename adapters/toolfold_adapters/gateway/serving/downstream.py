@@ -86,13 +86,14 @@ class RequestInProgress:
 
     `asks` has what is asked of a client of the modern era by other means than an answer of its upstream: see
     `dialogue`. `passes` says that such an answer passes all the same, and `asked` counts what that client has not
-    answered yet.
+    answered yet. `lacks` has the capabilities that the last question needed that its client could not be asked.
     """
 
     ctx: ServerContext | None
     asks: Callable[[str, Mapping[str, Any]], Any] | None = None
     passes: bool = False
     asked: int = 0
+    lacks: Mapping[str, Any] = field(factory=dict[str, Any])
 
     @property
     def modern(self) -> bool:
@@ -231,6 +232,8 @@ class DownstreamClient:
             calls: The client's calls in progress that can have caused it, the newest last.
         """
         if not can_answer(self.capabilities, method, params):
+            for call in calls:
+                call.lacks = needed_to_answer(method, params)
             raise MCPError(code=METHOD_NOT_FOUND, message=f"The client does not answer {method}")
         try:
             with self.held(self.caller):

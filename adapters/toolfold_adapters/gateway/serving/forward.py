@@ -14,13 +14,14 @@ from typing import Any
 from anyio.abc import TaskGroup
 from attrs import field
 from mcp.shared.dispatcher import ProgressFnT
-from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY
+from mcp_types import INVALID_PARAMS, LOG_LEVEL_META_KEY, METHOD_NOT_FOUND
 from pydantic_core import to_json
 
 from toolfold import Context, InputRequired, ProtocolError, ToolError
 from toolfold.spi import MAX_URI, Kind, Passed, RequestView, array, frozen, quoted, table
 
 from ...mcp.address.signed import signing_keys
+from ...mcp.answer.asked import lacking
 from ...mcp.answer.render import RESOURCE_NOT_FOUND, end_to_end, for_caller, passed
 from ...mcp.principal import Principal
 from ...observe.audit import Audit
@@ -287,7 +288,11 @@ async def _answered(
 async def _after_visits(
     link: Link, client: DownstreamClient, call: RequestInProgress, request: Callable[[], Awaitable[dict[str, Any]]]
 ) -> dict[str, Any]:
-    """Return what a legacy upstream answers; a modern client visits the pages that it needs visited first (GWY-18)."""
+    """Return what a legacy upstream answers; a modern client visits the pages that it needs visited first (GWY-18).
+
+    An upstream that fails since it was told that the client has no such method answers with that same error, which in
+    the modern era would say that there is no such method here: the client learns which capability it lacks.
+    """
     for _ in range(ROUNDS):
         try:
             return await request()
@@ -296,6 +301,9 @@ async def _after_visits(
                 link.pages.note({"mode": URL_MODE, **page}, client)
             if not call.modern:
                 raise
+            if error.code == METHOD_NOT_FOUND and call.lacks:
+                refused = lacking(call.lacks)
+                raise ProtocolError(refused.code, refused.message, refused.data) from error
             await visit(error, link.pages, client, call)
     raise still_asking(ROUNDS)
 

@@ -12,13 +12,14 @@ import anyio.lowlevel
 import mcp_types as t
 import pytest
 from mcp import Client, MCPError
+from mcp.shared.message import ServerMessageMetadata
 
 from tests.adapters.gateway.inprocess import House, config_of, gateway_of, opened, served, wired
-from tests.adapters.gateway.upstreams.shop import Shop
+from tests.adapters.gateway.upstreams.shop import ANSWERS, QUESTIONS, Shop
 from tests.adapters.mcp.asgi import callers_of
 from tests.adapters.mcp.test_handle_delivery import text_of
 from tests.blocked import all_blocked
-from toolfold import InputRequired
+from toolfold import InputRequired, ProtocolError
 from toolfold_adapters.gateway.serving import downstream
 from toolfold_adapters.gateway.serving.dialogue import Dialogue
 from toolfold_adapters.gateway.serving.downstream import RequestInProgress
@@ -135,6 +136,28 @@ async def test_a_modern_client_that_can_not_be_asked_is_refused_what_a_modern_up
         with pytest.raises(MCPError) as refused:
             await client.call_tool("elicit")
     assert refused.value.error.code == t.MISSING_REQUIRED_CLIENT_CAPABILITY
+
+
+class Strict(Shop):
+    """A server that answers a call with the error with which what it asked for was refused."""
+
+    async def call(self, ctx: Any, params: t.CallToolRequestParams) -> t.CallToolResult:
+        related = ServerMessageMetadata(related_request_id=ctx.request_id)
+        answer = await ctx.session.send_request(QUESTIONS[params.name], ANSWERS[params.name], metadata=related)
+        return t.CallToolResult(content=[t.TextContent(type="text", text=answer.model_dump_json())])
+
+
+@pytest.mark.spec("GWY-18")
+@pytest.mark.parametrize("able", [{}, {"elicitation": {"url": {}}}])
+async def test_a_modern_client_whose_call_fails_since_it_can_not_be_asked_learns_what_it_lacks(
+    able: dict[str, Any],
+) -> None:
+    strict = House(make=lambda _: Strict())
+    async with served(strict, config_of("shop", mode="legacy")) as (_, server), wired(server, "auto", able) as wire:
+        with pytest.raises(ProtocolError) as refused:
+            await wire.request("tools/call", {"name": "elicit", "arguments": {}})
+    assert refused.value.code == t.MISSING_REQUIRED_CLIENT_CAPABILITY
+    assert refused.value.data == {"requiredCapabilities": {"elicitation": {}}}
 
 
 class Files(Shop):
