@@ -118,7 +118,7 @@ def _answer(
     missing = _missing(view) if findings.doubtful or not best else []
     text = _text(query, findings, changes, _places(best, view, change.activated), missing)
     about = AboutTools(tools, text, ranked=True, describe=describe_best(limit))
-    described = about.describe([Described.of(component.render(view.to_wire)) for component in tools], ROOM)
+    described, _ = about.describe([Described.of(component.render(view.to_wire)) for component in tools], ROOM)
     return evolve(ToolResult.of_text(text(described), structured), about=about)
 
 

@@ -21,7 +21,7 @@ from .._plain import all_encodable, as_json, encodable
 from .._usercode import is_failure
 from .._values import frozen
 from ..errors import InvalidArguments, ProtocolError, StoreError, ToolError
-from .describe import Described, describe, line_of
+from .describe import Described, Description, describe, line_of
 from .reasons import refusal
 from .visibility import RequestView, available
 
@@ -156,13 +156,13 @@ class AboutTools:
         tools: The tools: those that can be called now (SPEC CTL-4), or the one whose arguments were refused (CALL-2).
         text: Returns the text with a given description of the tools in it; `""` stands for none.
         ranked: Whether the tools are in order of relevance, and need not be in any list (SPEC FND-1).
-        describe: Returns a description of the tools in at most a number of characters.
+        describe: Returns a description of the tools in at most a number of characters, and those described in full.
     """
 
     tools: tuple[Component, ...]
     text: Callable[[str], str]
     ranked: bool = False
-    describe: Callable[[Sequence[Described], int], str] = describe
+    describe: Callable[[Sequence[Described], int], Description] = describe
 
     def listing(self, to_wire: ToWire, brief: Container[str] = ()) -> str:
         """Return the text with a line for each tool, which has a name, and a description unless it is among `brief`."""

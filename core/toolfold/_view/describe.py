@@ -67,6 +67,10 @@ class Described:
         return evolve(self, schema="", signature=self.name)
 
 
+Description = tuple[str, Sequence[Described]]
+"""A text on tools, and those of them that it describes as fully as its form does: a reader knows them from then on."""
+
+
 def line_of(name: str, description: str) -> str:
     """Return one line, whatever line breaks a description has (SPEC CTL-4)."""
     return f"- {name}: {' '.join(description.split())}" if description else f"- {name}"
@@ -91,7 +95,7 @@ _LEAST = len(_CUT) + 8
 """How many characters say anything at all."""
 
 
-def describe(tools: Sequence[Described], room: int, note: str = SHORTENED) -> str:
+def describe(tools: Sequence[Described], room: int, note: str = SHORTENED) -> Description:
     """Return a description of `tools`, in their order, of at most `room` characters.
 
     If not everything fits, every tool has its name, then the first ones have their descriptions, then signatures, and
@@ -100,25 +104,25 @@ def describe(tools: Sequence[Described], room: int, note: str = SHORTENED) -> st
     """
     whole = "\n".join(tool.full for tool in tools)
     if len(whole) <= room:
-        return whole
+        return whole, _with_schema(tools)
     signed = [_signed(tool, tool.line) for tool in tools]
     return _shortened(tools, room, note, [tool.line for tool in tools], signed, [tool.full for tool in tools])
 
 
-def describe_best(limit: int) -> Callable[[Sequence[Described], int], str]:
+def describe_best(limit: int) -> Callable[[Sequence[Described], int], Description]:
     """Return what describes at most `limit` tools, the best first, after a search (SPEC FND-1).
 
     The best is whole, and so is the next if it fits. The others are calls on one line, with the beginning of their
     descriptions, or how these differ from that of a tool before them.
     """
 
-    def describe_found(tools: Sequence[Described], room: int) -> str:
+    def describe_found(tools: Sequence[Described], room: int) -> Description:
         least = sum(min(len(tool.line), BRIEF) + 1 for tool in tools) + len(BEST_ALONE)
         best = least + len(tools[0].full) if tools else 0
         room = min(room, max(limit * FOUND, best))
         whole = "\n".join(tool.full for tool in tools)
         if len(whole) <= room and not any(tool.schema for tool in tools[WHOLE:]):
-            return whole
+            return whole, _with_schema(tools)
         lines = [_brief(tool, tools[:number]) for number, tool in enumerate(tools)]
         signed = [_signed(tool, line) for tool, line in zip(tools, lines, strict=True)]
         full = [tool.full for tool in tools[:WHOLE]]
@@ -127,13 +131,13 @@ def describe_best(limit: int) -> Callable[[Sequence[Described], int], str]:
     return describe_found
 
 
-def signatures(tools: Sequence[Described], room: int) -> str:
+def signatures(tools: Sequence[Described], room: int) -> Description:
     """Return `tools` as calls on one line, with their descriptions, in at most `room` characters; see `describe`."""
     signed = [_signed(tool, tool.line) for tool in tools]
     return _shortened(tools, room, REFUSALS, [tool.line for tool in tools], signed)
 
 
-def names_alone(tools: Sequence[Described], room: int) -> str:
+def names_alone(tools: Sequence[Described], room: int) -> Description:
     """Return only the names of `tools`, in at most `room` characters; see `describe`."""
     named = used = 0
     for number, tool in enumerate(tools, 1):
@@ -143,18 +147,21 @@ def names_alone(tools: Sequence[Described], room: int) -> str:
         more = _more(number, len(tools))
         if used - 1 + sum(len(line) + 1 for line in more) <= room:
             named = number
-    return "\n".join([*map(_named, tools[:named]), *_more(named, len(tools))])
+    return "\n".join([*map(_named, tools[:named]), *_more(named, len(tools))]), ()
 
 
-SHORTER_FORMS: Mapping[str, Callable[[Sequence[Described], int], str]] = {
+SHORTER_FORMS: Mapping[str, Callable[[Sequence[Described], int], Description]] = {
     "signatures": signatures,
     "names": names_alone,
 }
 """What describes tools by less than their definitions, by the name of the form."""
 
 
-def _shortened(tools: Sequence[Described], room: int, note: str, *stages: Sequence[str]) -> str:
-    """Return the names of tools, or longer texts of them, stage by stage, as far as they fit with a note."""
+def _shortened(tools: Sequence[Described], room: int, note: str, *stages: Sequence[str]) -> Description:
+    """Return the names of tools, or longer texts of them, stage by stage, as far as they fit with a note.
+
+    Those whose text is that of the last stage, which may be of the first tools alone, are described in full.
+    """
     texts = [_named(tool) for tool in tools]
     spare = room - sum(len(text) + 1 for text in texts) - len(note)
     if spare < 0:
@@ -163,7 +170,12 @@ def _shortened(tools: Sequence[Described], room: int, note: str, *stages: Sequen
         for number, text in enumerate(longer):
             if 0 < (more := len(text) - len(texts[number])) <= spare:
                 texts[number], spare = text, spare - more
-    return "\n".join([*texts, note])
+    full = [tool for tool, text, last in zip(tools, texts, stages[-1], strict=False) if text == last]
+    return "\n".join([*texts, note]), _with_schema(full)
+
+
+def _with_schema(tools: Sequence[Described]) -> Sequence[Described]:
+    return [tool for tool in tools if tool.schema]
 
 
 def _signed(tool: Described, line: str) -> str:

@@ -149,14 +149,14 @@ def test_a_description_uses_all_available_room_and_covers_every_tool(made: Made,
     ]
     shortest = f"- {len(tools)} tools"
     for report in (describe, names_alone):
-        text = report(tools, room)
+        text = report(tools, room)[0]
         assert len(text) <= max(room, len(shortest))
         made.judge(text)
-        assert report(tools, room) == text
+        assert report(tools, room)[0] == text
     if len(whole := "\n".join(tool.full for tool in tools)) <= room:
-        assert describe(tools, room) == whole
+        assert describe(tools, room)[0] == whole
     elif len("\n".join(f"- {name}" for name in [*made.names, SHORTENED])) <= room:
-        assert describe(tools, room).endswith(SHORTENED)
+        assert describe(tools, room)[0].endswith(SHORTENED)
 
 
 def of_length(name: str, description: int, schema: int) -> Described:
@@ -171,8 +171,8 @@ def test_schemas_are_left_out_first_then_signatures_then_descriptions_then_names
     def exactly(*pieces: str) -> str:
         """Return the text for the room that `pieces` need, and check that less room gives less."""
         expected = "\n".join(pieces)
-        assert describe(tools, len(expected)) == expected
-        assert describe(tools, len(expected) - 1) != expected
+        assert describe(tools, len(expected))[0] == expected
+        assert describe(tools, len(expected) - 1)[0] != expected
         return expected
 
     exactly(*full)
@@ -184,15 +184,15 @@ def test_schemas_are_left_out_first_then_signatures_then_descriptions_then_names
     exactly(*lined[:2], *named[2:], SHORTENED)
     exactly(*named, SHORTENED)
     exactly(*named)
-    assert describe(tools, 14) == describe(tools, 0) == "- 4 tools"
+    assert describe(tools, 14)[0] == describe(tools, 0)[0] == "- 4 tools"
     many = [of_length(f"tool-{number}", 0, 0) for number in range(9)]
-    assert names_alone(many, len("- tool-0\n- tool-1\n- and 7 more")) == "- tool-0\n- tool-1\n- and 7 more"
+    assert names_alone(many, len("- tool-0\n- tool-1\n- and 7 more"))[0] == "- tool-0\n- tool-1\n- and 7 more"
 
 
 def test_a_tool_that_is_too_long_does_not_shorten_the_others() -> None:
     tools = [of_length("a", 5_000, 0), of_length("b", 20, 5_000), of_length("c", 20, 100)]
     signed = tools[1].line.replace("- b", "- b(x: str)")
-    assert describe(tools, 500) == "\n".join(["- a", signed, tools[2].full, SHORTENED])
+    assert describe(tools, 500)[0] == "\n".join(["- a", signed, tools[2].full, SHORTENED])
 
 
 def test_a_described_schema_has_no_dialect_and_no_titles_that_repeat_names() -> None:

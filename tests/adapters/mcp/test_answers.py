@@ -194,6 +194,27 @@ async def test_what_an_answer_had_no_room_to_describe_is_described_later() -> No
         ]
 
 
+@pytest.mark.spec("CTL-4")
+async def test_a_tool_is_not_known_from_a_longer_name_that_ends_in_its_own() -> None:
+    tools = make_counter()
+    staff = Visibility.when(lambda view: bool(view.facts.get("staff")))
+    tools.register_group("old_desk")
+    for group, text in (("desk", "long " * 2_000), ("old_desk", "Short.")):
+        tools.register("long", lambda: None, input={}, group=group, description=text, visibility=staff)
+    built = build_server(tools, separator=".", handles="stored", answers="signatures", answer_tokens=1_200)
+    async with Client(built) as client:
+        handle = change_of(await client.call_tool("open_group", {"group": "desk"}))["handle"]
+        await client.call_tool("open_group", {"group": "old_desk", "handle": handle})
+        for name in ("sign_in", "sign_out"):
+            await client.call_tool("call_tool", {"name": f"desk.{name}", "handle": handle})
+        lines = text_of(await client.call_tool("call_tool", {"name": "desk.sign_in", "handle": handle})).splitlines()
+    assert lines[1:4] == [
+        "Available again, as described before: desk.pay, old_desk.long.",
+        "Now available:",
+        "- desk.long",
+    ]
+
+
 # -- clients that list again ------------------------------------------------------------------------------------------
 
 

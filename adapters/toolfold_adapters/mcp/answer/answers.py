@@ -22,8 +22,8 @@ from ...tokens import CHARACTERS_PER_TOKEN
 from ..address.signed import NAMELESS
 from .render import Renderer, with_text
 
-DescribeTools = Callable[[Sequence[Described], int], str]
-"""Describes tools in at most so many characters."""
+DescribeTools = Callable[[Sequence[Described], int], tuple[str, Sequence[Described]]]
+"""Describes tools in at most so many characters, and says which it described in full."""
 AnswerForm = Literal["auto", "definitions", "signatures", "names"]
 
 INSTRUCTIONS_FIRST = 240
@@ -122,8 +122,9 @@ class Answers:
             tools = [tool.without_schema if tool.name in callable_now else tool for tool in tools]
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
         shorter = result.about.describe if ranked else self._in_form(result.about.describe, names=short)
-        text = _text(result.about.text, tools, first, room, shorter)
-        self._record(tools, text, shown)
+        text, told = _text(result.about.text, tools, first, room, shorter)
+        if shown is not None:
+            shown.update(told)
         # some hosts show their models the meta of a result: it repeats no more of the text than programs need
         change = {name: value for name, value in result.structured.items() if name not in ("found", "tools")}
         change |= {} if read else {"tools": callable_now}
@@ -158,7 +159,7 @@ class Answers:
         tools = [tool for tool in tools if tool.name not in again]
         known = f"Available again, as described before: {', '.join(again)}." if again else ""
         nothing = known or _MORE
-        text = _text(
+        text, told = _text(
             lambda described: (
                 "\n".join(filter(None, [known, f"Now available:\n{described}"])) if described else nothing
             ),
@@ -167,18 +168,13 @@ class Answers:
             room,
             self._in_form(describe, names=self._form == "names"),
         )
-        self._record(tools, text, shown)
+        if shown is not None:
+            shown.update(told)
         return with_text(result, text, meta=None if handle is None else {HANDLE_META: handle})
 
     def _in_form(self, whole: DescribeTools, *, names: bool) -> DescribeTools:
         """Return what describes tools that become available: as `whole` does, or shorter, by names or as calls."""
         return SHORTER_FORMS.get("names" if names else self._form, whole)
-
-    def _record(self, tools: Iterable[Described], text: str, shown: set[Described] | None) -> None:
-        """Add the tools to those `shown` that an answer has in the form in which it describes a tool in full."""
-        if shown is not None:
-            signed = self._form == "signatures"
-            shown.update(tool for tool in tools if (tool.signature if signed else tool.schema and tool.full) in text)
 
     def _with_schema(self, result: ToolResult, was_listed: Callable[[Component], bool], room: int) -> ToolResult:
         """Return a refusal of arguments, with the schema if the caller may not know it (SPEC CALL-2)."""
@@ -231,20 +227,20 @@ def _text(
     first: str,
     most: int,
     describe_tools: DescribeTools,
-) -> str:
-    """Return a text about tools after what comes first, of at most so many characters.
+) -> tuple[str, Sequence[Described]]:
+    """Return a text about tools after what comes first, of at most so many characters, and those described in full.
 
     If the text without the tools has no room, it is cut, and half of the room is the tools'.
     """
     room = most - len(first)
-    described = describe_tools(tools, room - len(text("."))) if tools else ""
+    described, full = describe_tools(tools, room - len(text("."))) if tools else ("", ())
     whole = text(described)
     if described not in whole:  # an author's text may omit the tools, but nothing else names them
         whole = f"{whole}\n{described}".lstrip("\n")
     if tools and len(whole) > room:
-        described = describe_tools(tools, room // 2)
+        described, full = describe_tools(tools, room // 2)
         whole = f"{cut(text('…'), room - len(described) - 1)}\n{described}"
-    return cut(f"{first}{cut(whole, room)}", most)
+    return cut(f"{first}{cut(whole, room)}", most), full if len(whole) <= room else ()
 
 
 def cut(text: str, room: int) -> str:
