@@ -34,7 +34,7 @@ from .address.principal import PrincipalSessions, unauthenticated
 from .address.signed import SignedHandles, signing_keys
 from .answer.answers import Answers, instructions_for, way_of_calling
 from .answer.asked import answerable
-from .answer.delivery import Address, Delivery
+from .answer.delivery import Address, Check, Delivery
 from .answer.long_results import LongResults
 from .answer.proxy import proxies_of, reserve_names, with_handle
 from .answer.render import Renderer, dumped, raise_on_wire, wire_errors
@@ -87,6 +87,7 @@ class RequestHandlers:
         of_upstreams: Whether the tools are those of other servers, which may change at any time.
         shared: The sessions of callers, and of clients with a process of their own.
         bounds: Each returns those of the server's capabilities that there are under a profile.
+        checks: Each is asked before a tool is called, and may refuse that.
 
     Raises:
         ConfigError: A setting is wrong, or two names would be the same on the wire.
@@ -112,6 +113,7 @@ class RequestHandlers:
         limits, self._by_principal = settings.limits, settings.delivery == "principal"
         self.on_announced: Callable[[], None] = lambda: None
         self.bounds: list[Bound] = []
+        self.checks: list[Check] = []
         self.of_upstreams = False
         self._store = settings.store or MemoryStore(elapsed, lease=inf)
         shared = evolve(limits.handles, when_full="refuse")  # others use them, too
@@ -165,7 +167,7 @@ class RequestHandlers:
             read_tool=settings.read_tool,
             call_tools=settings.call_tools,
         )
-        return Delivery(self.tools, address, renderer, answers, proxies, self.long_results)
+        return Delivery(self.tools, address, renderer, answers, proxies, self.long_results, self.checks)
 
     def _handle_states(self, tasks_of: TasksOf) -> HandleStates:
         settings = self._settings

@@ -15,12 +15,13 @@ from tests.adapters.gateway.inprocess import House, config_of, gateway_of
 from tests.adapters.mcp.asgi import callers_of, endpoint_of
 from tests.adapters.mcp.support import build_server
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of
-from tests.adapters.mcp.test_tags import stale_in
+from tests.adapters.mcp.test_tags import Wire, stale_in, tagged
 from toolfold import ConfigError, Context, InputRequired, Profile, ToolSet
 from toolfold_adapters.mcp.extensions.drafts import drafts
-from toolfold_adapters.mcp.extensions.required import ASKS_META, REQUIRED_META
+from toolfold_adapters.mcp.extensions.required import ASKS_META, REQUIRED_META, required_capabilities
 from toolfold_adapters.mcp.extensions.tags import KNOWN_TAGS, STALE
-from toolfold_adapters.names import GROUPS_EXTENSION
+from toolfold_adapters.mcp.request import own_client
+from toolfold_adapters.names import GROUPS_EXTENSION, HANDLE_META
 
 pytestmark = pytest.mark.spec("NXT-2")
 
@@ -75,6 +76,10 @@ async def refusal_of(client: Client, name: str, arguments: Any = None, **options
     with pytest.raises(MCPError) as refused:
         await client.call_tool(name, arguments or {}, **options)
     return refused.value.error
+
+
+def texts_of(result: types.CallToolResult) -> str:
+    return "".join(block.text for block in result.content if isinstance(block, types.TextContent))
 
 
 async def answers(context: Any, params: Any) -> types.ElicitResult:
@@ -140,14 +145,56 @@ async def test_a_client_that_answers_forms_alone_is_shown_no_page() -> None:
 
 async def test_a_call_inside_another_is_refused_like_one_by_name() -> None:
     ran = list[str]()
-    async with Client(made(make_desk(ran), call_tools=True), mode=MODERN) as client:
+    async with Client(made(make_desk(ran)), mode=MODERN) as client:
         handle = await opened(client, "work")
         inside = {"name": "work.confirm", "handle": handle}
         assert (await refusal_of(client, "call_tool", inside)).data == {"requiredCapabilities": {"elicitation": {}}}
-        calls = {"calls": [{"name": "work.plain"}, {"name": "work.login"}], "handle": handle}
-        assert (await refusal_of(client, "call_tools", calls)).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
         assert ran == []
         assert text_of(await client.call_tool("call_tool", {"name": "work.plain", "handle": handle})) == "done"
+
+
+async def test_of_several_calls_those_are_refused_that_need_more_also_of_tools_that_one_before_opens() -> None:
+    ran = list[str]()
+    calls: Any = [{"name": name} for name in ("confirm", "work.activate", "work.login", "work.plain")]
+    async with Client(made(make_desk(ran), call_tools=True), mode=MODERN) as client:
+        answer = text_of(await client.call_tool("call_tools", {"calls": calls}))
+    assert "[1] confirm failed:\nThis needs a client with elicitation, which this one does not declare." in answer
+    assert "[3] work.login failed:\nThis needs a client with elicitation.url, which" in answer
+    assert ran == ["plain"]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [("confirm", "{}"), ("call_tool", '{"name": "confirm"}'), ("call_tool", {"name": "confirm", "arguments": "{}"})],
+)
+async def test_a_call_whose_arguments_are_json_text_is_refused_likewise(name: str, arguments: Any) -> None:
+    ran = list[str]()
+    async with endpoint_of(made(make_desk(ran))) as endpoint:
+        answer = await endpoint.post("tools/call", {"name": name, "arguments": arguments})
+    assert (answer.json()["error"]["code"], ran) == (types.MISSING_REQUIRED_CLIENT_CAPABILITY, [])
+
+
+async def test_a_call_in_the_state_of_a_known_list_is_refused_likewise() -> None:
+    ran = list[str]()
+    server, sent = tagged(make_desk(ran), "honour", required_capabilities)
+    async with Client(server, mode=MODERN) as client:
+        wire = Wire(client, sent)
+        under = await wire.tag("tools/list", {HANDLE_META: await opened(client, "work")})
+        stale: Any = {KNOWN_TAGS: {"tools/list": under}}
+        assert text_of(await client.call_tool("work.plain", {}, meta=stale)) == "done"
+        error = await refusal_of(client, "work.confirm", meta=stale)
+    assert (error.code, ran) == (types.MISSING_REQUIRED_CLIENT_CAPABILITY, ["plain"])
+
+
+async def test_no_group_is_opened_for_a_call_that_is_refused() -> None:
+    token = own_client.set("client")
+    try:
+        async with Client(made(), mode=MODERN) as client:
+            error = await refusal_of(client, "call_tool", {"name": "work.confirm"})
+            assert error.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
+            assert "Opened for this call: work" in texts_of(await client.call_tool("call_tool", {"name": "work.plain"}))
+    finally:
+        own_client.reset(token)
 
 
 async def test_of_a_tool_that_can_not_be_called_no_more_is_said_than_ever() -> None:
@@ -190,14 +237,12 @@ async def test_a_client_that_answers_is_asked() -> None:
             assert text_of(await client.call_tool(name, {})) == "answered"
 
 
-async def test_no_session_is_begun_for_a_call_that_is_refused_and_the_one_that_there_is_counts() -> None:
-    tools = make_desk()
+async def test_what_is_open_in_the_session_of_a_caller_counts() -> None:
     async with (
-        callers_of(made(tools, delivery="principal")) as target,
+        callers_of(made(delivery="principal")) as target,
         Client(target("ada"), mode=MODERN) as client,
     ):
         assert (await refusal_of(client, "confirm")).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
-        assert tools.sessions == ()
         assert (await refusal_of(client, "work.confirm")).code == types.INVALID_PARAMS
         await client.call_tool("work.activate", {})
         assert (await refusal_of(client, "work.confirm")).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
@@ -268,15 +313,21 @@ async def test_one_that_is_registered_later_is_listed_as_if_it_did_not_and_logge
     assert caplog.text.count("late: dev.toolfold/asks has nothing; there are") == 1
 
 
-async def test_a_gateway_passes_on_what_the_tools_of_other_servers_need() -> None:
+def paying(needed: Any) -> Any:
+    """Return a server whose tool `pay` says that it needs this of clients."""
+
     class Upstream:
-        tools = asking_for(["nothing"])
+        tools = ToolSet("desk")
         server = build_server(tools)
 
-    needed: Any = {"elicitation": {"url": {}}, "extensions": {"example.org/x": {}}}
     nothing: Any = lambda arguments: None  # noqa: E731
     Upstream.tools.register("pay", nothing, description="x", input_schema=ANY, meta={REQUIRED_META: needed})
-    async with (gateway := gateway_of(House(lambda name: Upstream), config_of("desk"))) as tools:
+    return Upstream
+
+
+async def test_a_gateway_passes_on_what_the_tools_of_other_servers_need() -> None:
+    needed: Any = {"elicitation": {"url": {}}, "extensions": {"example.org/x": {}}}
+    async with (gateway := gateway_of(House(lambda name: paying(needed)), config_of("desk"))) as tools:
         server = build_server(tools, handles="stored", extend=drafts(["requires"], gateway.extend))
         async with able(server) as client:
             listed = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
@@ -284,3 +335,12 @@ async def test_a_gateway_passes_on_what_the_tools_of_other_servers_need() -> Non
             assert (await refusal_of(client, "pay")).data == {"requiredCapabilities": needed}
         async with able(server, extensions=[advertise("example.org/x", {})]) as client:
             assert not (await client.call_tool("pay", {})).is_error
+
+
+async def test_a_gateway_refuses_the_first_call_of_a_tool_whose_server_it_did_not_know() -> None:
+    upstream = paying({"elicitation": {}})
+    gateway = gateway_of(House(lambda name: upstream), config_of("desk"), wait=False)
+    async with gateway as tools:
+        server = build_server(tools, handles="stored", extend=drafts(["requires"], gateway.extend))
+        async with Client(server, mode=MODERN) as client:
+            assert (await refusal_of(client, "pay")).code == types.MISSING_REQUIRED_CLIENT_CAPABILITY

@@ -13,7 +13,7 @@ handle under which `call_tool` calls them. A client of an extension for groups o
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import cached_property, partial
 from typing import Any
@@ -31,7 +31,7 @@ from toolfold import (
     ToolResult,
     ToolSet,
 )
-from toolfold.spi import HANDLE, Full, Kind, RequestView, frozen, listed
+from toolfold.spi import HANDLE, Full, Kind, RequestView, available, frozen, listed, opened_for
 
 from ...names import DISCARDED_META, HANDLE_META, NO_HANDLE, STORE_AWAY_META
 from ..address.handle import HandleStates
@@ -55,6 +55,8 @@ Address = ListedSessions | HandleStates | Disclosure
 
 Listed = tuple[Component, Mapping[str, Any]]
 """What is listed, and its definition on the wire."""
+Check = Callable[[Request, Component], None]
+"""What is asked before a tool is called for a request, and raises `MCPError` to refuse that."""
 
 
 @define(eq=False)
@@ -82,6 +84,7 @@ class Delivery:
         answers: Makes the library's own answers (SPEC CTL-4).
         proxies: The tools that call other tools, by name, if there are any; the first calls any one (SPEC DEL-8).
         long_results: The results that can be read on, if any can (SPEC GWY-17).
+        checks: What is asked before a tool is called, whatever calls it.
     """
 
     _tools: ToolSet
@@ -90,6 +93,7 @@ class Delivery:
     _answers: Answers
     proxies: Mapping[str, CallToolProxy | CallTools] = field(factory=dict[str, CallToolProxy | CallTools])
     _long_results: LongResults | None = None
+    _checks: Sequence[Check] = ()
 
     @cached_property
     def _listed_too(self) -> tuple[Component, ...]:
@@ -247,6 +251,11 @@ class Delivery:
         name, snapshot = self._name(session, call.name), session.snapshot
         component = snapshot.catalog.tools.get(name)
         opens = proxy is not None and reference.opens and proxy.calls(component)
+        if self._checks and component is not None:
+            before = self._tools.runtime.view_of(snapshot, self._renderer.names.to_wire)
+            if available(component, before) or (opens and opened_for(name, before)):
+                for check in self._checks:
+                    check(asked.request, component)
         opened = await open_for(session, name) if opens else ()
         if opened:
             snapshot = asked.reported = session.snapshot

@@ -2,8 +2,9 @@
 
 An author says in a tool's meta what the tool may ask its client for and can't do without, by the methods of requests:
 `meta={ASKS_META: ["elicitation/create"]}`. Lists then say which capabilities that needs, to every client the same, and
-a call from a client without them is refused before anything is done. What a tool asks for without having said so is
-refused when it asks, as the protocol has it. Of other servers, what their tools say is passed on.
+a call from a client without them is refused before the tool runs, also by a tool that calls others. What a tool asks
+for without having said so is refused when it asks, as the protocol has it. Of other servers, what their tools say is
+passed on.
 """
 
 from __future__ import annotations
@@ -15,16 +16,14 @@ from typing import Any
 from attrs import define
 from mcp.server.context import CallNext, HandlerResult
 from mcp.server.lowlevel import Server
-from mcp.shared.exceptions import MCPError
 
-from toolfold import Catalog, ConfigError, ToolfoldError
+from toolfold import Catalog, Component, ConfigError
 from toolfold.spi import array, quoted, table
 
 from ..answer.asked import NEEDED, capabilities_of, has, lacking, needed_by_method, needed_for
 from ..answer.render import dumped
 from ..handlers import RequestContext, RequestHandlers
-from ..request import is_modern
-from .called import Called, tools_called
+from ..request import Request, is_modern
 
 log = logging.getLogger("toolfold.mcp")
 
@@ -44,6 +43,7 @@ def required_capabilities(server: Server[Any], handlers: RequestHandlers) -> Non
     for wrong in _wrong(catalog):
         raise ConfigError(wrong)
     server.middleware.insert(0, Required(handlers, catalog))
+    handlers.checks.append(_check)
 
 
 def _wrong(catalog: Catalog) -> Iterator[str]:
@@ -55,34 +55,27 @@ def _wrong(catalog: Catalog) -> Iterator[str]:
 
 @define(eq=False)
 class Required:
-    """Middleware of a server, which adds to lists what tools need, and refuses calls from clients without."""
+    """Middleware of a server, which adds to lists what tools need."""
 
     _handlers: RequestHandlers
     _catalog: Catalog
 
     async def __call__(self, ctx: RequestContext, call_next: CallNext) -> HandlerResult:
-        """Answer a request of the modern era that calls a tool, or lists tools; of any other, let others."""
-        if ctx.request_id is None or not is_modern(ctx) or ctx.method not in ("tools/list", "tools/call"):
+        """Answer a request of the modern era that lists tools; of any other, let others."""
+        if ctx.request_id is None or not is_modern(ctx) or ctx.method != "tools/list":
             return await call_next(ctx)
-        if ctx.method == "tools/list":
-            if (catalog := self._handlers.tools.catalog) is not self._catalog:
-                self._catalog = catalog
-                for wrong in _wrong(catalog):
-                    log.warning("%s", wrong)
-            answer = dumped(await call_next(ctx))
-            return {**answer, "tools": [_annotated(one) for one in answer["tools"]]}
-        able, tools = capabilities_of(ctx), [one.component for one in await self._called(ctx) if one.component]
-        for tool in tools:
-            if not has(able, needed := needed_by(tool.definition)):
-                raise lacking(needed)
-        return await call_next(ctx)
+        if (catalog := self._handlers.tools.catalog) is not self._catalog:
+            self._catalog = catalog
+            for wrong in _wrong(catalog):
+                log.warning("%s", wrong)
+        answer = dumped(await call_next(ctx))
+        return {**answer, "tools": [_annotated(one) for one in answer["tools"]]}
 
-    async def _called(self, ctx: RequestContext) -> tuple[Called, ...]:
-        """Return the tools that a request calls; none if it can call none, which its answer says then."""
-        try:
-            return await tools_called(ctx, self._handlers)
-        except (MCPError, ToolfoldError):
-            return ()
+
+def _check(request: Request, tool: Component) -> None:
+    """Refuse to call a tool for a client of the modern era that does not declare what the tool needs."""
+    if request.modern and not has(capabilities_of(request.ctx), needed := needed_by(tool.definition)):
+        raise lacking(needed)
 
 
 def needed_by(definition: Mapping[str, Any]) -> Mapping[str, Any]:
