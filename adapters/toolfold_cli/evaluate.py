@@ -154,12 +154,14 @@ def evaluate_command(
         raise click.UsageError("--live-mcp-bench has tools and tasks of its own: leave out TARGET and --tasks.", ctx)
     if has_target and file is None and not suggest:
         raise click.UsageError("Give the --tasks for these tools; --suggest makes some of the tools themselves.", ctx)
+    if suggest and choosing:
+        raise click.UsageError("--suggest has models choose anyway: leave out --choices.", ctx)
     if suggest and (bench is not None or own["replay"] is not None):
         raise click.UsageError("--suggest makes tasks of its own: leave out --live-mcp-bench and --replay.", ctx)
     target = chosen_target(ctx, targets, app_dir=app_dir, **given) if has_target else None
     if report is not None and not report.parent.is_dir():
         raise Failed(f"{report} can't be written: there is no folder {report.parent}.")
-    if choosing and not suggest:
+    if choosing:
         run(partial(_chosen, target, file, bench, output, own))
         return
     if suggest:

@@ -80,6 +80,12 @@ def test_no_tasks_that_can_be_suggested_are_a_failure(shop: Path, text: str, gro
     assert f"toolfold: {problem}" in done.stderr
 
 
+def test_suggested_tasks_are_chosen_for_anyway(shop: Path) -> None:
+    done = invoke("evaluate", "shop:tools", "--suggest", "--choices")
+    assert done.exit_code == 2
+    assert "--suggest has models choose anyway: leave out --choices." in done.stderr
+
+
 def test_a_smaller_sample_of_suggested_tasks_is_made_on_demand(shop: Path) -> None:
     done = invoke("evaluate", "shop:tools", "--suggest", "--sample", "2", "--arm", "groups")
     assert done.exit_code == 0, done.stderr
