@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
@@ -229,10 +230,7 @@ async def _suggested(
     show("")
     records = await _played(plan, None)
     _show(records, report)
-    with move_on_after(max(until - current_time(), 1)) as limit:
-        await _choices(plan, models, asked, output)
-    if limit.cancelled_caught:
-        show(f"{SUGGESTING // 60} minutes are over: a smaller --sample leaves time for all, as -o and a second run do.")
+    await _choices(plan, models, asked, output, seconds=max(until - current_time(), 1))
     return records
 
 
@@ -264,37 +262,65 @@ async def _chosen(
     await _choices(plan, given["models"], given["asked"], output)
 
 
-async def _choices(plan: Plan, models: Sequence[str], asked: Mapping[str, Any], output: Path | None) -> None:
-    """Print a table for each model, or one without, also if it is ended before all is asked."""
+async def _choices(
+    plan: Plan, models: Sequence[str], asked: Mapping[str, Any], output: Path | None, seconds: float = math.inf
+) -> None:
+    """Print a table for each model, or one without, also if it is ended before all is asked.
+
+    Raises:
+        Failed: A model has answered nothing.
+    """
+    unanswered: list[str] = []
+    with move_on_after(seconds) as limit:
+        for name in models or (None,):
+            await _choices_of(name, plan, asked, output, unanswered)
+    if limit.cancelled_caught:
+        show(f"{SUGGESTING // 60} minutes are over: a smaller --sample leaves time for all, as -o and a second run do.")
+    if unanswered:
+        raise Failed("\n".join(unanswered))
+
+
+async def _choices_of(
+    name: str | None, plan: Plan, asked: Mapping[str, Any], output: Path | None, unanswered: list[str]
+) -> None:
+    """Print the table of a model, or the one without; where it has answered nothing `unanswered` gets why."""
     from toolfold_adapters.evaluation import CHOICE_COLUMNS, Choice, choices, choose
 
-    for name in models or (None,):
-        chooser, options = None, {"search": plan.search} if plan.search != "bm25" else {}
-        if name is not None:
-            from toolfold_adapters.evaluation.models import Settings, chooser_of, model_of
+    chooser, options = None, {"search": plan.search} if plan.search != "bm25" else {}
+    if name is not None:
+        from toolfold_adapters.evaluation.models import Settings, chooser_of, model_of
 
-            settings, options = dict(asked), {**options, **asked}
-            chooser = chooser_of(model_of(name, settings.pop("base_url", None)), plan.world.seed, Settings(**settings))
-        made: list[Choice] = []
-        total = sum(len(task.calls) for task in plan.chosen()) * len(plan.sizes)
-        try:
-            with _recorded(output, Choice) as (before, write), show_progress() as progress:
-                known = {one.key for one in before}
-                async for choice in choose(plan, chooser, name or NO_MODEL, options, before):
-                    made.append(choice)
-                    if choice.key not in known:
-                        write(choice.model_dump_json())
-                    asked_of = len({(one.task, one.number, one.size) for one in made})
-                    progress(f"{asked_of:,} of {total:,} requests: {name or NO_MODEL} chooses")
-        finally:
-            fingerprint = plan.world.fingerprint(plan.tasks)
-            about = f"choices; seed {plan.world.seed}; tasks {fingerprint}; toolfold {__version__}"
-            said = "".join(f"; {key} {value}" for key, value in options.items())
-            show(f"{name or NO_MODEL} ({about}{said})")
-            lines = table(*CHOICE_COLUMNS, numbers=CHOICE_COLUMNS[1:])
-            for row in choices(made):
-                lines.add_row(*row.cells())
-            show(lines)
+        settings, options = dict(asked), {**options, **asked}
+        chooser = chooser_of(model_of(name, settings.pop("base_url", None)), plan.world.seed, Settings(**settings))
+    made: list[Choice] = []
+    total = sum(len(task.calls) for task in plan.chosen()) * len(plan.sizes)
+    try:
+        with _recorded(output, Choice) as (before, write), show_progress() as progress:
+            if not any(one.answered for one in before if one.player == name):
+                before = [one for one in before if one.player != name]
+            known = {one.key for one in before}
+            async for choice in choose(plan, chooser, name or NO_MODEL, options, before):
+                made.append(choice)
+                if choice.key not in known:
+                    write(choice.model_dump_json())
+                asked_of = len({(one.task, one.number, one.size) for one in made})
+                progress(f"{asked_of:,} of {total:,} requests: {name or NO_MODEL} chooses")
+    finally:
+        fingerprint = plan.world.fingerprint(plan.tasks)
+        about = f"choices; seed {plan.world.seed}; tasks {fingerprint}; toolfold {__version__}"
+        said = "".join(f"; {key} {value}" for key, value in options.items())
+        show(f"{name or NO_MODEL} ({about}{said})")
+        lines = table(*CHOICE_COLUMNS, numbers=CHOICE_COLUMNS[1:])
+        for row in choices(made):
+            lines.add_row(*row.cells())
+        show(lines)
+        for remark in filter(None, (row.remark for row in choices(made))):
+            show(f"  {remark}")
+        _show_problems({one.task: one.problem for one in made if one.problem}, "-o records all")
+        if name is not None and total and not any(one.answered for one in made):
+            why = next((one.problem for one in made if one.problem), "it has answered nothing until now")
+            at = f" at {asked['base_url']}" if "base_url" in asked else ""
+            unanswered.append(f"The model {name!r}{at} can't be used: {why}")
 
 
 async def _evaluated(
@@ -455,14 +481,18 @@ def _show(records: Sequence[Record], report: Path | None) -> None:
         show(lines)
         for remark in remarks(own):
             show(f"  {remark}")
-        missed = {one.task: one.problems[0] for score in own for one in score.missed}
-        for task, problem in list(missed.items())[:5]:
-            show(f"  {task}: {problem}")
-        if len(missed) > 5:
-            show(f"  and {plural(len(missed) - 5, 'task')} more; --report names all")
+        _show_problems({one.task: one.problems[0] for score in own for one in score.missed}, "--report names all")
         show("")
     if report is not None:
         _write(report, page(records))
+
+
+def _show_problems(problems: Mapping[str, str], all_of_them: str) -> None:
+    """Print what went wrong with the first tasks, and how many more there are."""
+    for task, problem in list(problems.items())[:5]:
+        show(f"  {task}: {problem}")
+    if len(problems) > 5:
+        show(f"  and {plural(len(problems) - 5, 'task')} more; {all_of_them}")
 
 
 def _write(file: Path, text: str) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 import random
 import time
+from collections import Counter
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
@@ -20,6 +21,8 @@ from toolfold.spi import frozen, listed, table
 from toolfold_adapters.tokens import approximate_tokens
 
 from .runs import Plan, versions_of
+from .scores import stopped_early
+from .surfaces import Stopped, Why
 from .world import Simulation, Tool, World
 
 Way = Literal["everything", "search", "groups", "groups+search", "first found, no model"]
@@ -38,14 +41,18 @@ FOUND = 5
 CHOICE = "name"
 
 Chooser = Callable[[str, Mapping[str, str]], Awaitable[str | None]]
-"""Returns the name that is chosen for a request, among names with descriptions, or `None` if there was no answer."""
+"""Returns the name that is chosen for a request, among names with descriptions, or `None` if the answer has none.
+
+It raises `Stopped` if there is no answer.
+"""
 
 
 class Choice(BaseModel):
     """One choice: a line of the file.
 
-    It is for the call `number` of a task. `named` has what was named: a group and a tool of it, or a tool; `None` is no
-    answer. `offered` counts what was chosen from, and `tokens` is what was read, by our count.
+    It is for the call `number` of a task. `named` has what was named: a group and a tool of it, or a tool; `None` is
+    none of what was offered. `why` and `problem` say what went wrong where there was no answer. `offered` counts what
+    was chosen from, and `tokens` is what was read, by our count.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -64,9 +71,16 @@ class Choice(BaseModel):
     named: tuple[str | None, ...] = ()
     right: bool = False
     right_group: bool = False
+    why: Why | None = None
+    problem: str = ""
     offered: int = 0
     tokens: int = 0
     seconds: float = 0
+
+    @property
+    def answered(self) -> bool:
+        """Whether a model was asked, and has answered, be it with none of the names."""
+        return self.way != NO_MODEL and (any(self.named) or (self.why is None and self.offered > 0))
 
     @property
     def key(self) -> tuple[Any, ...]:
@@ -77,9 +91,10 @@ class Choice(BaseModel):
 
 @frozen(kw_only=True)
 class Choices:
-    """How often a way to choose was right: in `right` of `asked` requests; `silent` had no answer.
+    """How often a way to choose was right: in `right` of `asked` requests; in `silent` no name was chosen.
 
-    `tokens` is how many were read for one request, as a mean and by our count.
+    `stopped` counts those that went wrong, by what ended them. `tokens` is how many were read for one request, as a
+    mean and by our count.
     """
 
     player: str
@@ -89,6 +104,13 @@ class Choices:
     asked: int
     silent: int = 0
     tokens: float = 0
+    stopped: Counter[str] = field(factory=Counter[str])
+
+    @property
+    def remark(self) -> str | None:
+        """What has to be said beside the row: what ended requests."""
+        row = f"{self.way}, {self.cells()[1]} tools"
+        return stopped_early(row, self.stopped) if self.stopped else None
 
     @property
     def interval(self) -> tuple[float, float]:
@@ -199,6 +221,7 @@ def choices(made: Iterable[Choice]) -> list[Choices]:
             asked=len(several),
             silent=silent,
             tokens=tokens,
+            stopped=Counter(one.why for one in several if one.why),
         )
         rows.append(row)
         if way == "groups":
@@ -220,6 +243,7 @@ class _Asking:
     tokens: int = 0
     offered: int = 0
     named: list[str | None] = field(factory=list[str | None])
+    stopped: Stopped | None = None
 
     async def choose(self, chooser: Chooser | None) -> Choice:
         """Return the choice as it was made."""
@@ -240,6 +264,8 @@ class _Asking:
             "named": tuple(self.named),
             "right": self.named[-1] in wanted,
             "right_group": self.named[0] in homes,
+            "why": self.stopped.why if self.stopped else None,
+            "problem": self.stopped.said if self.stopped else "",
             "offered": self.offered,
             "tokens": self.tokens,
             "seconds": round(time.perf_counter() - begun, 2),
@@ -251,12 +277,17 @@ class _Asking:
         return {tool.name: str(tool.definition.get("description", "")) for tool in tools}
 
     async def ask(self, chooser: Chooser, offered: Mapping[str, str]) -> str | None:
-        """Return what a model names, and note it; what is alone needs no choice, and among none it is no name."""
+        """Return what a model names, and note it, and what went wrong; where nothing is offered it is not asked."""
         several, step = [*offered.items()], len(self.named)
         random.Random(f"{self.choice.seed} {self.choice.task} {self.choice.number} {step}").shuffle(several)
         self.offered += len(several)
         self.tokens += approximate_tokens(self.choice.request) + approximate_tokens(lines_of(dict(several)))
-        name = await chooser(self.choice.request, dict(several)) if len(several) > 1 else next(iter(offered), "")
+        name: str | None = ""
+        if several:
+            try:
+                name = await chooser(self.choice.request, dict(several))
+            except Stopped as error:
+                name, self.stopped = None, error
         self.named.append(name)
         return name
 

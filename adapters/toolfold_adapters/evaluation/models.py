@@ -20,7 +20,7 @@ from toolfold.spi import extras_named, frozen, table
 
 from .choosing import Chooser, chosen_in, lines_of, schema_of
 from .suggesting import LONGEST, Writer
-from .surfaces import Exchange, Malformed, Played, Surface, Why
+from .surfaces import Exchange, Malformed, Played, Stopped, Surface, Why
 
 with extras_named("evaluate"):
     from pydantic_ai import (
@@ -146,14 +146,6 @@ class SurfaceTools(AbstractToolset[object]):
         return answer.text
 
 
-class Stopped(Exception):
-    """A task is ended by a limit of ours."""
-
-    def __init__(self, why: Why, text: str) -> None:
-        self.why: Why = why
-        super().__init__(text)
-
-
 @define
 class Notes:
     """What was exchanged with a model in one task."""
@@ -244,20 +236,20 @@ async def play(model: Model, surface: Surface, seed: int, settings: Settings | N
         output_type=str,
         retries={"tools": REQUESTS, "output": 1},
     )
-    stopped: tuple[Why, str] | None = None
+    stopped: Stopped | None = None
     with move_on_after(asked.timeout) as limit:
         try:
             limits = UsageLimits(request_limit=REQUESTS)
             await agent.run(surface.task.ask, usage_limits=limits, model_settings=_settings(asked, seed))
         except Stopped as error:
-            stopped = error.why, str(error)
+            stopped = error
         except failures.AgentRunError as error:
-            stopped = _why(error), _words(error)
+            stopped = Stopped(_why(error), _words(error))
     if limit.cancelled_caught:
-        stopped = "time", f"it was not done after {asked.timeout:g} seconds"
+        stopped = _late(asked)
     return Played(
-        why=stopped[0] if stopped else None,
-        stopped=f"the model stopped ({stopped[0]}): {stopped[1]}" if stopped else None,
+        why=stopped.why if stopped else None,
+        stopped=stopped.said if stopped else None,
         cost=_cost(notes.responses),
         exchanges=tuple(notes.exchanges),
         texts=tuple(notes.texts),
@@ -268,7 +260,7 @@ async def play(model: Model, surface: Surface, seed: int, settings: Settings | N
 def chooser_of(model: Model, seed: int, settings: Settings | None = None) -> Chooser:
     """Return what has a model choose a name: its answer is constrained to be one of them.
 
-    The chooser returns `None` for a request that goes wrong; it raises `ConfigError` if the model is not reached.
+    The chooser raises `Stopped` for a request that goes wrong, and `ConfigError` if the model is not reached.
     """
     asked = settings or Settings()
 
@@ -293,7 +285,10 @@ def writer_of(model: Model, seed: int, settings: Settings | None = None) -> Writ
     agent = Agent(CheckedModel(model), instructions=WRITE, output_type=output, retries=0)
 
     async def write(about: str) -> str | None:
-        answer = await _answer(agent, f"Described: {about}", model, asked, seed)
+        try:
+            answer = await _answer(agent, f"Described: {about}", model, asked, seed)
+        except Stopped:
+            return None
         written = (table(answer) or {}).get(REQUEST)
         return written if isinstance(written, str) else None
 
@@ -301,14 +296,19 @@ def writer_of(model: Model, seed: int, settings: Settings | None = None) -> Writ
 
 
 async def _answer(agent: Agent[None, Any], prompt: str, model: Model, asked: Settings, seed: int) -> Any:
-    """Return what a model answers to one question, or `None` if that goes wrong."""
+    """Return what a model answers to one question; raises `Stopped` if that goes wrong."""
     with move_on_after(asked.timeout):
         try:
             return (await agent.run(prompt, model_settings=_settings(asked, seed))).output
         except failures.AgentRunError as error:
             if _why(error) == "unreachable":
                 raise ConfigError(f"The model {model.model_name!r} can't be used: {_words(error)}") from error
-    return None
+            raise Stopped(_why(error), _words(error)) from error
+    raise _late(asked)
+
+
+def _late(asked: Settings) -> Stopped:
+    return Stopped("time", f"it was not done after {asked.timeout:g} seconds")
 
 
 def _settings(asked: Settings, seed: int) -> ModelSettings:

@@ -127,10 +127,15 @@ def remarks(scored: Sequence[Score]) -> list[str]:
     for one in scored:
         row = f"{one.arm}, {one.cells()[1]} tools"
         if one.stopped:
-            found.append(f"{row}: stopped early: {_by_rule(one.stopped)}")
+            found.append(stopped_early(row, one.stopped))
         if one.warning is not None:
             found.append(f"{row}: warning: {one.warning}")
     return found
+
+
+def stopped_early(row: str, stopped: Counter[str]) -> str:
+    """Return what is said of a row some of whose requests were ended."""
+    return f"{row}: stopped early: {_by_rule(stopped)}"
 
 
 def _by_rule(counts: Counter[str]) -> str:

@@ -57,6 +57,19 @@ class Malformed:
     problem: str
 
 
+class Stopped(Exception):
+    """A model is ended at what it does: by a limit of ours, or by a request that went wrong."""
+
+    def __init__(self, why: Why, text: str) -> None:
+        self.why: Why = why
+        super().__init__(text)
+
+    @property
+    def said(self) -> str:
+        """What ended it, in the words of records."""
+        return f"the model stopped ({self.why}): {self}"
+
+
 @frozen(kw_only=True)
 class Played:
     """How a player did a task: what stopped it, if anything, and for a model what was exchanged with it.

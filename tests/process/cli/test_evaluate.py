@@ -12,7 +12,7 @@ from threading import Thread
 import anyio
 import pytest
 
-from tests.adapters.evaluation.endpoint import Answer, Behaviour, Sent, dropping_tools, read_of, right, said
+from tests.adapters.evaluation.endpoint import Answer, Behaviour, Sent, dropping_tools, read_of, refused, right, said
 from tests.cli.support import invoke
 from toolfold_adapters.evaluation import Choice, read_lines, read_records
 
@@ -97,6 +97,41 @@ def test_a_model_writes_suggested_requests_and_chooses(shop: Path) -> None:
     choices = read_lines(Path("choices.jsonl"), Choice)
     assert {(one.player, one.options["base_url"]) for one in choices} == {("mine", url)}
     assert len(choices) == 20
+
+
+async def refusing(sent: Sent) -> Answer:
+    """A server that knows no answers of a given form."""
+    return refused(400, "no response_format")
+
+
+def test_a_model_that_answers_no_choice_is_a_failure_that_says_why(shop: Path) -> None:
+    (shop / "tasks.toml").write_text(TASKS, encoding="utf-8")
+    for given in (("--choices", "--tasks", "tasks.toml"), ("--suggest",)):
+        asked = ("evaluate", "shop:tools", *given, "--model", "mine", "-o", f"{given[0]}.jsonl", "--base-url")
+        with served(refusing) as url:
+            done = invoke(*asked, url)
+        assert done.exit_code == 1
+        assert "\n  everything, all tools: stopped early: " in done.stdout
+        assert ": the model stopped (error): HTTP 400: no response_format\n" in done.stdout
+        said = "can't be used: the model stopped (error): HTTP 400: no response_format"
+        assert done.stderr.splitlines()[-1] == f"toolfold: The model 'mine' at {url} {said}"
+
+
+def test_a_model_that_has_answered_nothing_is_asked_again(shop: Path) -> None:
+    (shop / "tasks.toml").write_text(TASKS, encoding="utf-8")
+    answers = [refusing, obliging]
+
+    async def better(sent: Sent) -> Answer:
+        return await answers[0](sent)
+
+    with served(better) as url:
+        asked = ("evaluate", "shop:tools", "--choices", "--tasks", "tasks.toml", "--model", "mine", "--base-url", url)
+        assert invoke(*asked, "-o", "choices.jsonl").exit_code == 1
+        answers.pop(0)
+        for _ in range(2):
+            done = invoke(*asked, "-o", "choices.jsonl")
+            assert (done.exit_code, "stopped early" in done.stdout) == (0, False)
+    assert len(read_lines(Path("choices.jsonl"), Choice)) == 10
 
 
 def test_what_was_chosen_until_the_time_is_over_is_shown(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
