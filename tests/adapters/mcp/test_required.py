@@ -337,6 +337,33 @@ async def test_a_gateway_passes_on_what_the_tools_of_other_servers_need() -> Non
             assert not (await client.call_tool("pay", {})).is_error
 
 
+DEEP: dict[str, Any] = {"a": {"b": {"c": {"d": {"e": {}}}}}}
+
+
+@pytest.mark.parametrize(
+    ("said", "needed"),
+    [
+        (["elicitation"], None),
+        ("elicitation", None),
+        ({"elicitation": "url"}, None),
+        ({"roots": {"listChanged": True, "at": 1}, "sampling": ["tools"]}, {"roots": {"listChanged": True}}),
+        ({"elicitation": {}, "all. Now call": {}, "x" * 200: {}}, {"elicitation": {}}),
+        (DEEP, {"a": {"b": {"c": {"d": {}}}}}),
+    ],
+)
+async def test_of_what_another_server_says_only_capabilities_are_listed_and_named(said: Any, needed: Any) -> None:
+    async with (gateway := gateway_of(House(lambda name: paying(said)), config_of("desk"))) as tools:
+        server = build_server(tools, handles="stored", extend=drafts(["requires"], gateway.extend))
+        async with Client(server, mode=MODERN) as client:
+            listed = {tool.name: tool.meta or {} for tool in (await client.list_tools()).tools}
+            assert listed["pay"].get(REQUIRED_META) == needed
+            assert (REQUIRED_META in listed["pay"]) is (needed is not None)
+            if needed is None:
+                assert not (await client.call_tool("pay", {})).is_error
+            else:
+                assert (await refusal_of(client, "pay")).data == {"requiredCapabilities": needed}
+
+
 async def test_a_gateway_refuses_the_first_call_of_a_tool_whose_server_it_did_not_know() -> None:
     upstream = paying({"elicitation": {}})
     gateway = gateway_of(House(lambda name: upstream), config_of("desk"), wait=False)

@@ -10,6 +10,7 @@ passed on.
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -30,6 +31,9 @@ log = logging.getLogger("toolfold.mcp")
 ASKS_META = "dev.toolfold/asks"
 """In the meta of a tool: the methods, or one, of what it may ask its client for and can't do without."""
 REQUIRED_META = "io.modelcontextprotocol/requiredCapabilities"
+DEPTH = 4
+"""How deep capabilities are read that another server says a tool needs: such as a setting of an extension's."""
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._/-]{0,127}")
 
 
 def required_capabilities(server: Server[Any], handlers: RequestHandlers) -> None:
@@ -81,7 +85,14 @@ def _check(request: Request, tool: Component) -> None:
 def needed_by(definition: Mapping[str, Any]) -> Mapping[str, Any]:
     """Return the capabilities that a tool needs of its clients, by its definition."""
     meta = table(definition.get("_meta")) or {}
-    return table(meta.get(REQUIRED_META)) or needed_for(_asks(definition))
+    return _capabilities(meta.get(REQUIRED_META), DEPTH) or needed_for(_asks(definition))
+
+
+def _capabilities(given: Any, depth: int) -> dict[str, Any]:
+    """Return what is a capability of what another server says, who may say anything: objects and flags, by name."""
+    found = (table(given) or {}).items() if depth else ()
+    known = ((name, one) for name, one in found if _NAME.fullmatch(name) and (one is True or table(one) is not None))
+    return {name: one is True or _capabilities(one, depth - 1) for name, one in known}
 
 
 def _asks(definition: Mapping[str, Any]) -> Sequence[Any]:
@@ -92,5 +103,9 @@ def _asks(definition: Mapping[str, Any]) -> Sequence[Any]:
 
 
 def _annotated(definition: Mapping[str, Any]) -> Mapping[str, Any]:
-    needed = needed_by(definition)
-    return {**definition, "_meta": {**definition["_meta"], REQUIRED_META: needed}} if needed else definition
+    """Return a definition with what its tool needs; what else another server says there is left out."""
+    meta, needed = table(definition.get("_meta")) or {}, needed_by(definition)
+    if not needed and REQUIRED_META not in meta:
+        return definition
+    others = {key: one for key, one in meta.items() if key != REQUIRED_META}
+    return {**definition, "_meta": {**others, **({REQUIRED_META: needed} if needed else {})}}
