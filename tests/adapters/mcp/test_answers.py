@@ -19,7 +19,7 @@ from toolfold._toolset.control import ERROR_META
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.address.handle import Handles
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
-from toolfold_adapters.tokens import approximate_tokens
+from toolfold_adapters.tokens import CHARACTERS_PER_TOKEN, approximate_tokens
 
 ERAS = ("legacy", MODERN)
 OBJECT = {"type": "object"}
@@ -139,7 +139,7 @@ async def test_what_a_fact_makes_available_again_is_described_once_under_a_store
         ]
         assert [*schemas_in("\n".join(names))] == ["- desk.pay: Pay."]
         assert await said("greet") == await said("sign_out") == []
-        assert await said("sign_in") == [names[0], "Available again, as described before: desk.pay."]
+        assert await said("sign_in") == [names[0], "Available again, as described before:", "- desk.pay"]
         opened_again = text_of(await client.call_tool("open_group", {"group": "desk", "handle": handle}))
         assert "- desk.pay: Pay." in schemas_in(opened_again)
 
@@ -174,7 +174,7 @@ async def test_an_answer_in_signatures_has_names_and_types_of_arguments_and_a_re
             for name in ("sign_in", "sign_out", "sign_in")
         ]
         assert "- desk.pay(): Pay." in texts[0]
-        assert texts[2].endswith("Available again, as described before: desk.pay.")
+        assert texts[2].endswith("Available again, as described before:\n- desk.pay")
 
 
 @pytest.mark.spec("CTL-4")
@@ -187,11 +187,45 @@ async def test_what_an_answer_had_no_room_to_describe_is_described_later() -> No
         for name in ("sign_in", "sign_out"):
             await client.call_tool("call_tool", {"name": f"desk.{name}", "handle": handle})
         lines = text_of(await client.call_tool("call_tool", {"name": "desk.sign_in", "handle": handle})).splitlines()
-        assert lines[1:4] == [
-            "Available again, as described before: desk.pay.",
+        assert lines[1:5] == [
+            "Available again, as described before:",
+            "- desk.pay",
             "Now available:",
             "- desk.long",
         ]
+
+
+@pytest.mark.spec("CTL-4")
+@pytest.mark.parametrize("more", [False, True])
+async def test_of_what_is_available_again_and_does_not_fit_there_is_the_number(more: bool) -> None:
+    tools = ToolSet("many", control="open_group")
+    tools.register_group("desk")
+    about = {"type": "object", "properties": {"which": {"type": "string"}}}
+    tools.register("show", lambda given, context: context.set_fact("which", given["which"]), input_schema=about)
+
+    def shown_in(part: str) -> Visibility:
+        return Visibility.when(lambda view: view.facts.get("which") in (part, "all"))
+
+    for number in range(120):
+        tools.register(f"{number:03}_{'n' * 40}", lambda: None, input={}, visibility=shown_in(str(number // 30)))
+    late = Visibility.when(lambda view: more and view.facts.get("which") == "all")
+    tools.register("late", lambda: None, input={}, description="Late.", visibility=late)
+    async with Client(build_server(tools, handles="stored", answers="signatures", answer_tokens=1_200)) as client:
+        handle: dict[str, Any] = {}
+        text = ""
+        for which in ("0", "", "1", "", "2", "", "3", "", "all"):
+            result = await client.call_tool("call_tool", {"name": "show", "arguments": {"which": which}, **handle})
+            handle = {"handle": (result.meta or {}).get(HANDLE_META, handle.get("handle"))}
+            text = text_of(result)
+    assert len(text) <= 1_200 * CHARACTERS_PER_TOKEN
+    lines = text.splitlines()
+    begin = lines.index("Available again, as described before:") + 1
+    end = lines.index("Now available:") if more else len(lines)
+    *named, last = lines[begin:end]
+    assert named == [f"- {number:03}_{'n' * 40}" for number in range(len(named))]
+    assert last == f"- and {120 - len(named)} more"
+    assert len(named) > (45 if more else 90)
+    assert lines[end + 1 : end + 2] == (["- late(): Late."] if more else [])
 
 
 @pytest.mark.spec("CTL-4")
@@ -208,8 +242,10 @@ async def test_a_tool_is_not_known_from_a_longer_name_that_ends_in_its_own() -> 
         for name in ("sign_in", "sign_out"):
             await client.call_tool("call_tool", {"name": f"desk.{name}", "handle": handle})
         lines = text_of(await client.call_tool("call_tool", {"name": "desk.sign_in", "handle": handle})).splitlines()
-    assert lines[1:4] == [
-        "Available again, as described before: desk.pay, old_desk.long.",
+    assert lines[1:6] == [
+        "Available again, as described before:",
+        "- desk.pay",
+        "- old_desk.long",
         "Now available:",
         "- desk.long",
     ]

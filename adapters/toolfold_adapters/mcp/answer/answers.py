@@ -153,18 +153,21 @@ class Answers:
                 and the others are added.
         """
         tools = self._described(new)
-        again = [tool.name for tool in tools if shown and tool in shown]
+        again = [tool for tool in tools if shown and tool in shown]
         if not tools and not way:
             return with_text(result, "", meta=None if handle is None else {HANDLE_META: handle})
-        tools = [tool for tool in tools if tool.name not in again]
-        known = f"Available again, as described before: {', '.join(again)}." if again else ""
+        tools = [tool for tool in tools if tool not in again]
+        first, known = f"{way}\n" if way else "", ""
+        if again:  # half of the room is left for the others
+            most = (room - len(first)) // (2 if tools else 1) - len(_AGAIN)
+            known = f"{_AGAIN}{SHORTER_FORMS['names'](again, most)[0]}"
         nothing = known or _MORE
         text, told = _text(
             lambda described: (
                 "\n".join(filter(None, [known, f"Now available:\n{described}"])) if described else nothing
             ),
             tools,
-            f"{way}\n" if way else "",
+            first,
             room,
             self._in_form(describe, names=self._form == "names"),
         )
@@ -211,6 +214,7 @@ def with_discarded(result: ToolResult, paths: Sequence[str]) -> ToolResult:
 
 
 _MORE = "More may be available now."
+_AGAIN = "Available again, as described before:\n"
 
 
 def _of_text(result: ToolResult, text: str, meta: Mapping[str, Any] | None = None) -> ToolResult:
