@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from typing import Any
 
@@ -14,8 +15,8 @@ from tests.adapters.mcp.asgi import URL, endpoint_of
 from tests.adapters.mcp.shop import make_shop
 from tests.adapters.mcp.support import RawLegacy, change_of, client_of, names_of, schemas_in, without_schemas
 from tests.adapters.mcp.test_handle_delivery import MODERN, opened, text_of, through
-from toolfold import ConfigError, Loader, LoaderTexts, ToolSet, Visibility
-from toolfold._toolset.control import ERROR_META
+from toolfold import ConfigError, Context, Loader, LoaderTexts, ToolSet, Visibility
+from toolfold.spi import ERROR_META, Described
 from toolfold_adapters.mcp import build_server
 from toolfold_adapters.mcp.address.handle import Handles
 from toolfold_adapters.names import CHANGE_META, HANDLE_META
@@ -226,6 +227,34 @@ async def test_of_what_is_available_again_and_does_not_fit_there_is_the_number(m
     assert last == f"- and {120 - len(named)} more"
     assert len(named) > (45 if more else 90)
     assert lines[end + 1 : end + 2] == (["- late(): Late."] if more else [])
+
+
+@pytest.mark.spec("CTL-4", "SAF-7")
+@pytest.mark.parametrize("renamed", [False, True])
+async def test_of_definitions_that_change_no_more_are_remembered_than_the_catalog_has(renamed: bool) -> None:
+    tools = ToolSet("changing", control="open_group", run_in_thread=False)
+    tools.register_group("desk")
+    now = Visibility.when(lambda view: bool(view.facts.get("now")))
+    named: list[str] = []
+
+    def change(_: object, context: Context) -> None:
+        if named:
+            tools.unregister(named[-1])
+        named.append(f"remembered_{len(named) if renamed else 0}")
+        tools.register(named[-1], lambda: None, input={}, description=f"Version {len(named)}.", visibility=now)
+        context.set_fact("now", True)
+
+    tools.register("change", change, input={})
+    tools.register("hide", lambda _, context: context.set_fact("now", False), input={})
+    async with Client(build_server(tools, handles="stored")) as client:
+        handle: dict[str, Any] = {}
+        for number in range(12):
+            result = await client.call_tool("call_tool", {"name": "change", **handle})
+            assert f"Version {number + 1}." in text_of(result)
+            handle = {"handle": (result.meta or {}).get(HANDLE_META, handle.get("handle"))}
+            await client.call_tool("call_tool", {"name": "hide", **handle})
+        gc.collect()
+        assert len([one for one in gc.get_objects() if type(one) is Described and "remembered" in one.name]) <= 6
 
 
 @pytest.mark.spec("CTL-4")

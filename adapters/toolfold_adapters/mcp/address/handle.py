@@ -64,8 +64,8 @@ class HandleStates:
     _last_active: WeakKeyDictionary[Session, tuple[str, ...]] = field(
         init=False, factory=WeakKeyDictionary[Session, tuple[str, ...]]
     )
-    _shown: WeakKeyDictionary[Session, set[Described]] = field(
-        init=False, factory=WeakKeyDictionary[Session, set[Described]]
+    _shown: WeakKeyDictionary[Session, dict[str, Described]] = field(
+        init=False, factory=WeakKeyDictionary[Session, dict[str, Described]]
     )
 
     def handle_of(self, request: Request, given: str | None = None) -> str | None:
@@ -175,9 +175,15 @@ class HandleStates:
         await session.flush()
         return new
 
-    def _shown_in(self, session: Session) -> set[Described]:
-        """Return the definitions that the callers of a session have read; another process begins with none."""
-        return self._shown.setdefault(session, set())
+    def _shown_in(self, session: Session) -> dict[str, Described]:
+        """Return the definitions that the callers of a session have read, by name; another process begins with none.
+
+        They are forgotten where there are more than the catalog has tools: some of those no longer exist.
+        """
+        shown = self._shown.setdefault(session, {})
+        if len(shown) > len(session.catalog.tools):
+            shown.clear()
+        return shown
 
     def _discarded(self, session: Session) -> tuple[str, ...]:
         """Return the groups that were active at the last answer to the caller and no longer exist."""

@@ -84,14 +84,14 @@ class ByHandle:
         issue: Returns a handle of the state as it is by then.
         discarded: The groups of the handle that the newest catalog discards (SPEC PER-2).
         opens: Whether it is the handle of a process that has one client, which no caller has to give (SPEC DEL-12).
-        shown: The definitions that its caller was answered with before, as far as that is known (SPEC CTL-4).
+        shown: The definitions that its caller was answered with before, by name, as far as that is known (SPEC CTL-4).
     """
 
     handle: str | None
     _issue: Callable[[], Awaitable[str]]
     discarded: tuple[str, ...] = ()
     opens: bool = False
-    shown: set[Described] = field(factory=set[Described])
+    shown: dict[str, Described] = field(factory=dict[str, Described])
 
     issues: ClassVar[bool] = True
     relists: ClassVar[bool] = False

@@ -66,7 +66,7 @@ class Answers:
         relists: bool = False,
         way: str = "",
         read: bool = False,
-        shown: set[Described] | None = None,
+        shown: dict[str, Described] | None = None,
     ) -> ToolResult:
         """Return the answer to a call of `component`.
 
@@ -78,7 +78,7 @@ class Answers:
             relists: Whether the caller lists again automatically when its list has changed.
             way: A sentence on how tools are called that the caller's list does not have.
             read: Whether the caller's model reads the meta of results: then that repeats no tools.
-            shown: The definitions that the caller was answered with, to which those of this answer are added.
+            shown: The definitions that the caller was answered with, by name; those of this answer are added.
         """
         control = component is not None and component.control is not None
         if result.is_error:
@@ -97,7 +97,7 @@ class Answers:
         handle: str | None = None,
         way: str = "",
         read: bool = False,
-        shown: set[Described] | None = None,
+        shown: dict[str, Described] | None = None,
     ) -> ToolResult:
         """Return the answer of a control tool that succeeded (SPEC CTL-4, CTL-8).
 
@@ -109,7 +109,7 @@ class Answers:
             way: How tools are called that the caller's list does not have, beginning with the handle if the caller has
                 to give it: a client that cuts answers shows what comes first.
             read: Whether the caller's model reads the meta of results: then that repeats no tools.
-            shown: The definitions that the caller was answered with, to which those of this answer are added.
+            shown: The definitions that the caller was answered with, by name; those of this answer are added.
         """
         if result.about is None:
             return result
@@ -124,7 +124,7 @@ class Answers:
         shorter = result.about.describe if ranked else self._in_form(result.about.describe, names=short)
         text, told = _text(result.about.text, tools, first, room, shorter)
         if shown is not None:
-            shown.update(told)
+            shown.update((tool.name, tool) for tool in told)
         # some hosts show their models the meta of a result: it repeats no more of the text than programs need
         change = {name: value for name, value in result.structured.items() if name not in ("found", "tools")}
         change |= {} if read else {"tools": callable_now}
@@ -139,7 +139,7 @@ class Answers:
         room: int,
         handle: str | None,
         way: str,
-        shown: set[Described] | None = None,
+        shown: dict[str, Described] | None = None,
     ) -> ToolResult:
         """Return the answer of any other tool, with a text on the tools it made available (SPEC CTL-4, DEL-2, CALL-5).
 
@@ -149,14 +149,15 @@ class Answers:
             room: How many characters the text may have.
             handle: The handle of the new state, if there is one.
             way: How the new tools are called.
-            shown: The definitions that the caller was answered with before: of these tools there are the names alone,
-                and the others are added.
+            shown: The definitions that the caller was answered with before, by name: of these tools there are the names
+                alone, and the others are added.
         """
         tools = self._described(new)
-        again = [tool for tool in tools if shown and tool in shown]
+        known_before = shown or {}
+        again = [tool for tool in tools if known_before.get(tool.name) == tool]
         if not tools and not way:
             return with_text(result, "", meta=None if handle is None else {HANDLE_META: handle})
-        tools = [tool for tool in tools if tool not in again]
+        tools = [tool for tool in tools if known_before.get(tool.name) != tool]
         first, known = f"{way}\n" if way else "", ""
         if again:  # half of the room is left for the others
             most = (room - len(first)) // (2 if tools else 1) - len(_AGAIN)
@@ -172,7 +173,7 @@ class Answers:
             self._in_form(describe, names=self._form == "names"),
         )
         if shown is not None:
-            shown.update(told)
+            shown.update((tool.name, tool) for tool in told)
         return with_text(result, text, meta=None if handle is None else {HANDLE_META: handle})
 
     def _in_form(self, whole: DescribeTools, *, names: bool) -> DescribeTools:
