@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import runpy
+import sys
 from pathlib import Path
 
 import anyio
@@ -88,3 +90,19 @@ def test_a_request_counts_in_the_figures_once_a_model_was_asked_in_all_ways(tmp_
     (tmp_path / "m-choices.jsonl").write_text("".join(choice(*one) for one in asked), encoding="utf-8")
     found = figures.measured(tmp_path)
     assert {one["arm"]: (one["of"], one["right"]) for one in found} == {way: (1, way == "search") for way in WAYS}
+
+
+def test_without_the_extra_there_is_help_and_one_line_that_names_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setitem(sys.modules, "pydantic_ai", None)
+    monkeypatch.delitem(sys.modules, "toolfold_adapters.evaluation.models", raising=False)
+    for given, status in (
+        ("--help", 0),
+        ("--minutes=1", "'pydantic_ai' is not installed. Install it with: pip install \"toolfold[evaluate]\""),
+    ):
+        monkeypatch.setattr(sys, "argv", ["models", given])
+        with pytest.raises(SystemExit) as ended:
+            runpy.run_module("tests.external.models", run_name="__main__")
+        assert ended.value.code == status
+    assert "what models from packages choose and do" in capsys.readouterr().out.casefold()

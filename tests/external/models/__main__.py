@@ -13,20 +13,22 @@ run that was ended goes on where it was. It fails if a model has answered nothin
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import time
 from collections.abc import AsyncIterable, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeVar
 
 import anyio
 
+from toolfold import MissingExtra
 from toolfold_adapters.evaluation import OWN, Choice, Plan, Record, World, choose, load_tasks, model, read_lines, run
-from toolfold_adapters.evaluation.models import Settings, chooser_of, model_of
 from toolfold_adapters.manifests.catalogs import load_catalog
 
 from . import figures
-from .serving import MODELS, served
+from .serving import MODELS, PYTHON, served
 
 ARMS = ("everything", "search", "groups", "groups+search")
 MAKES_CALLS = ("needle",)
@@ -49,6 +51,8 @@ async def _added(file: Path, before: list[Line], found: AsyncIterable[Line], sec
 
 async def _measure(asked: argparse.Namespace, short: str, address: str, name: str) -> bool:
     """Have a model choose and do tasks, and return whether it has answered anything."""
+    from toolfold_adapters.evaluation.models import Settings, chooser_of, model_of
+
     catalog = load_catalog(OWN / "catalog.toml").catalog
     world, tasks, sizes = World(catalog), load_tasks(OWN / "tasks.toml", catalog), tuple(asked.size)
     plays = asked.play if short in MAKES_CALLS else 0
@@ -76,8 +80,17 @@ async def _measure(asked: argparse.Namespace, short: str, address: str, name: st
     return any(one.answered for one in chosen)
 
 
-def main() -> int:
-    """Run the command."""
+def _lacking() -> str | None:
+    """Return what is missing to measure anything, or `None`."""
+    try:
+        import_module("toolfold_adapters.evaluation.models")
+    except MissingExtra as error:
+        return str(error)
+    return None if os.environ.get(PYTHON) else f"{PYTHON} names no Python of an environment with the models."
+
+
+def main() -> int | str:
+    """Run the command, and return its status, or why it can't run."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--model", choices=MODELS, nargs="+", default=["needle"])
     parser.add_argument("--minutes", type=float, default=20, help="for all models together")
@@ -90,6 +103,8 @@ def main() -> int:
     if asked.write:
         figures.write(figures.kept() if asked.output is None else figures.measured(asked.output))
         return 0
+    if lacking := _lacking():
+        return lacking
     asked.output = asked.output or Path()
     asked.output.mkdir(parents=True, exist_ok=True)
     chose: list[bool] = []
