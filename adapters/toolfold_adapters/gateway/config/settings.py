@@ -495,7 +495,7 @@ class GatewayConfig(_Table):
     def alone(self, servers: Iterable[str]) -> GatewayConfig:
         """Return this configuration for some of its servers, without what arranges them, which may name others."""
         kept = {name: self.upstreams[name] for name in servers}
-        arranged = {"groups": None, "exclusions": (), "profiles": {}, "rights": {}}
+        arranged: dict[str, Any] = {"groups": None, "exclusions": (), "profiles": {}, "rights": {}}
         return self.model_copy(update={"upstreams": kept, **arranged})
 
     def entry(self, server: str) -> Entry:
