@@ -158,7 +158,7 @@ async def test_of_several_calls_those_are_refused_that_need_more_also_of_tools_t
     calls: Any = [{"name": name} for name in ("confirm", "work.activate", "work.login", "work.plain")]
     async with Client(made(make_desk(ran), call_tools=True), mode=MODERN) as client:
         answer = text_of(await client.call_tool("call_tools", {"calls": calls}))
-    assert "[1] confirm failed:\nThis needs a client with elicitation, which this one does not declare." in answer
+    assert "[1] confirm failed:\nThis needs a client with elicitation.form, which this one does not declare." in answer
     assert "[3] work.login failed:\nThis needs a client with elicitation.url, which" in answer
     assert ran == ["plain"]
 

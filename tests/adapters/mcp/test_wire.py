@@ -306,7 +306,7 @@ async def test_a_client_is_asked_for_forms_if_it_declares_them_or_no_mode(modes:
             asked = await wire.request("tools/call", {"name": "delete", "arguments": {}})
             assert [*asked["inputRequests"]] == ["sure"]
         else:
-            with pytest.raises(ProtocolError) as refused:
+            with pytest.raises(ProtocolError, match=r"a client with elicitation\.form, which") as refused:
                 await wire.request("tools/call", {"name": "delete", "arguments": {}})
             assert refused.value.code == types.MISSING_REQUIRED_CLIENT_CAPABILITY
 

@@ -89,7 +89,7 @@ def lacking(needed: Mapping[str, Any]) -> MCPError:
 
 def _paths(needed: Mapping[str, Any]) -> Iterator[str]:
     for name, inner in needed.items():
-        inside = table(inner)
+        inside = _inside(name, inner)
         yield from (f"{name}.{one}" for one in _paths(inside)) if inside else (name,)
 
 
