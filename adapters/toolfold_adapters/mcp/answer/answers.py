@@ -122,9 +122,9 @@ class Answers:
             tools = [tool.without_schema if tool.name in callable_now else tool for tool in tools]
         first = f"{way}\n" if way and (handle is not None or callable_now) else ""
         shorter = result.about.describe if ranked else self._in_form(result.about.describe, names=short)
-        text, told = _text(result.about.text, tools, first, room, shorter)
+        text, in_full = _text(result.about.text, tools, first, room, shorter)
         if shown is not None:
-            shown.update((tool.name, tool) for tool in told)
+            shown.update((tool.name, tool) for tool in in_full)
         # some hosts show their models the meta of a result: it repeats no more of the text than programs need
         change = {name: value for name, value in result.structured.items() if name not in ("found", "tools")}
         change |= {} if read else {"tools": callable_now}
@@ -163,7 +163,7 @@ class Answers:
             most = (room - len(first)) // (2 if tools else 1) - len(_AGAIN)
             known = f"{_AGAIN}{SHORTER_FORMS['names'](again, most)[0]}"
         nothing = known or _MORE
-        text, told = _text(
+        text, in_full = _text(
             lambda described: (
                 "\n".join(filter(None, [known, f"Now available:\n{described}"])) if described else nothing
             ),
@@ -173,7 +173,7 @@ class Answers:
             self._in_form(describe, names=self._form == "names"),
         )
         if shown is not None:
-            shown.update((tool.name, tool) for tool in told)
+            shown.update((tool.name, tool) for tool in in_full)
         return with_text(result, text, meta=None if handle is None else {HANDLE_META: handle})
 
     def _in_form(self, whole: DescribeTools, *, names: bool) -> DescribeTools:
