@@ -273,6 +273,16 @@ abstract class DefinitionTagsScenario implements ClientScenario {
     return { list: first, tag };
   }
 
+  /** Return the tags that the list of tools and the introduction have now. */
+  protected async present(conn: Connection): Promise<Fields> {
+    const { tag } = await this.first(conn);
+    const { tag: introduction } = await conn.discover();
+    return {
+      [TOOLS]: tag,
+      ...(introduction === undefined ? {} : { 'server/discover': introduction })
+    };
+  }
+
   /** Change the list; return the answer, the state that it leads to, and the list there. */
   protected async changed(
     conn: Connection,
@@ -443,12 +453,8 @@ ${FIXTURE}`;
     conn: Connection,
     checks: ConformanceCheck[]
   ): Promise<void> {
-    const { tag } = await this.first(conn);
-    const { tag: introduction } = await conn.discover();
-    const current = {
-      [TOOLS]: tag,
-      ...(introduction === undefined ? {} : { 'server/discover': introduction })
-    };
+    const current = await this.present(conn);
+    const tag = current[TOOLS];
     const answer = await call(conn, COUNT, current);
     checks.push(
       check(
@@ -682,12 +688,7 @@ ${FIXTURE}`;
     conn: Connection,
     checks: ConformanceCheck[]
   ): Promise<void> {
-    const { tag } = await this.first(conn);
-    const { tag: introduction } = await conn.discover();
-    const known = {
-      [TOOLS]: tag,
-      ...(introduction === undefined ? {} : { 'server/discover': introduction })
-    };
+    const known = await this.present(conn);
     const after = await this.changed(conn, known);
     const named = staleTagsOf(after.answer);
     checks.push(
